@@ -8,3 +8,4 @@ pub mod stat;
 pub mod model;
 pub mod message;
 pub mod view;
+pub mod codec;
