@@ -137,9 +137,9 @@ impl<'a> Encoder<'a> {
         let gap = u64::from(handle - self.next);
         self.next = handle + 1;
         put(&mut self.block, gap << 1 | u64::from(!usual));
-        let flags = u8::from(changed != 0) * VALUES
-            | u8::from(counted != 0) * COUNTS
-            | u8::from(presence) * PRESENCE
+        let flags = (u8::from(changed != 0) * VALUES)
+            | (u8::from(counted != 0) * COUNTS)
+            | (u8::from(presence) * PRESENCE)
             | add << ADD_SHIFT
             | role << ROLE_SHIFT;
         if !usual {

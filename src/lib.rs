@@ -9,3 +9,6 @@ pub mod model;
 pub mod message;
 pub mod view;
 pub mod codec;
+pub mod shard;
+pub mod outbox;
+pub mod aggregate;

@@ -92,6 +92,13 @@ id!(
     MemberId "member id"
 );
 
+impl NodeId {
+    /// Below every id, for ranges; not an id itself.
+    pub(crate) fn lowest() -> NodeId {
+        NodeId("".into())
+    }
+}
+
 /// What is sharded, replicated and versioned.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Key {

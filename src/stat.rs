@@ -17,6 +17,10 @@ impl Stat {
     pub fn from_number(number: u32) -> Option<Stat> {
         u8::try_from(number).ok().filter(|n| usize::from(*n) < N_STATS).map(Stat)
     }
+    /// The stat of the lowest number.
+    pub(crate) const fn first() -> Stat {
+        Stat(0)
+    }
     /// Its permanent number, which is also its index in a [`crate::model::Values`].
     pub const fn number(self) -> usize {
         self.0 as usize

@@ -1,0 +1,112 @@
+//! Answering: what this process holds of what is asked, with each key's freshness and age.
+
+use super::node::{Node, Row, Task};
+use super::{Aggregate, EndedTask};
+use crate::model::{Millis, Nanos, Values, bits};
+use crate::stat::{CPU, Level};
+use crate::view::{Ask, Holding, NodeView, Point, RowView, Selector, TaskView};
+use std::collections::BTreeSet;
+
+impl Aggregate {
+    /// Everything held that a selector of `ask` takes.
+    pub fn hold(&self, ask: &Ask, now: Nanos) -> Holding {
+        let mut places = BTreeSet::new();
+        for selector in &ask.selectors {
+            self.candidates(selector, &mut places);
+        }
+        let live = places.into_iter().filter_map(|at| self.task_view(&self.tasks[at], ask.points, now));
+        let takes = |ended: &&EndedTask| ask.selectors.iter().any(|selector| selector.takes_task(&ended.meta));
+        let ended = self.ended.iter().filter(takes).map(|ended| ended_view(ended, now));
+        let rows = self.rows.iter().map(|(_, row)| row);
+        let rows = rows.filter(|row| ask.selectors.iter().any(|selector| selector.takes_row(&row.meta)));
+        Holding {
+            member: self.cfg.member.clone(),
+            gen_: self.cfg.gen_,
+            ring_id: self.ring_id,
+            tasks: live.chain(ended).collect(),
+            rows: rows.filter_map(|row| self.row_view(row, now)).collect(),
+            nodes: self.nodes.values().filter_map(|node| self.node_view(node, now)).collect(),
+        }
+    }
+
+    /// Places of the tasks that a selector takes: by index where the id is given whole, else by looking at all.
+    fn candidates(&self, selector: &Selector, places: &mut BTreeSet<usize>) {
+        let takes = |at: &usize| selector.takes_task(&self.tasks[*at].meta);
+        let by_task = selector.task.as_deref().and_then(|id| self.by_task.get(id));
+        let by_service = selector.service.as_deref().and_then(|id| self.by_service.get(id));
+        match (by_task, by_service) {
+            (Some(at), _) => places.extend(Some(*at).filter(takes)),
+            (None, Some(of_service)) => places.extend(of_service.iter().copied().filter(takes)),
+            (None, None) => places.extend(self.tasks.iter().map(|(at, _)| at).filter(takes)),
+        }
+    }
+
+    fn task_view(&self, task: &Task, n_points: usize, now: Nanos) -> Option<TaskView> {
+        let node = self.nodes.get(&task.meta.node_id)?;
+        let fresh = node.fresh(&task.hold, now, self.cfg.max_round_trip);
+        let live = task.hold.live.is_some() && task.hold.unread.is_none();
+        let (monotonic, previous) = if !live {
+            (task.read, None)
+        } else if task.changed == node.version.q {
+            (node.monotonic, task.previous)
+        } else {
+            // Nothing changed in the newest round, so the CPU time was the same in the round before.
+            let cpu = task.values.get(CPU).filter(|_| node.previous > 0);
+            (node.monotonic, cpu.map(|cpu| (node.previous, cpu)))
+        };
+        let skipped = task.points.len().saturating_sub(n_points);
+        Some(TaskView {
+            meta: task.meta.clone(),
+            version: node.version_of(&task.hold),
+            fresh,
+            ended: false,
+            primary: node.emits(&task.hold, now),
+            age: node.age(&task.hold, fresh, now),
+            values: task.values.clone(),
+            monotonic,
+            previous,
+            points: task.points.iter().skip(skipped).map(point).collect(),
+        })
+    }
+
+    fn row_view(&self, row: &Row, now: Nanos) -> Option<RowView> {
+        let node = self.nodes.get(&row.meta.node_id)?;
+        let fresh = node.fresh(&row.hold, now, self.cfg.max_round_trip);
+        Some(RowView {
+            meta: row.meta.clone(),
+            version: node.version_of(&row.hold),
+            fresh,
+            age: node.age(&row.hold, fresh, now),
+            values: row.values.clone(),
+            counts: row.counts.clone(),
+        })
+    }
+
+    fn node_view(&self, node: &Node, now: Nanos) -> Option<NodeView> {
+        let meta = node.meta.clone()?;
+        let fresh = node.fresh(&node.hold, now, self.cfg.max_round_trip);
+        Some(NodeView { meta, version: node.version_of(&node.hold), fresh, age: node.age(&node.hold, fresh, now) })
+    }
+}
+
+fn ended_view(ended: &EndedTask, now: Nanos) -> TaskView {
+    let age: Millis = now.saturating_sub(ended.at) / 1_000_000;
+    TaskView {
+        meta: ended.meta.clone(),
+        version: ended.version,
+        fresh: false,
+        ended: true,
+        primary: false,
+        age,
+        values: ended.values.clone(),
+        monotonic: 0,
+        previous: None,
+        points: Vec::new(),
+    }
+}
+
+fn point(dot: &super::node::Dot) -> Point {
+    let stats = bits(Level::Docker.mask()).zip(dot.values);
+    let present = stats.filter(|(stat, _)| dot.present & stat.bit() != 0);
+    Point { monotonic: dot.monotonic, values: present.collect::<Values>() }
+}
