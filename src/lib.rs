@@ -2,9 +2,11 @@
 //!
 //! The map, in reading order. Dependencies point down only: shell → adapters → core.
 //!
-//! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary.
+//! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary,
+//!   [`shard`] who owns a key.
 
 pub mod stat;
 pub mod model;
 pub mod message;
 pub mod view;
+pub mod shard;
