@@ -4,9 +4,11 @@
 //!
 //! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary,
 //!   [`shard`] who owns a key.
+//! * **adapters**: [`retry`] how long to wait before trying again.
 
 pub mod stat;
 pub mod model;
 pub mod message;
 pub mod view;
 pub mod shard;
+pub mod retry;
