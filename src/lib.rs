@@ -2,7 +2,10 @@
 //!
 //! The map, in reading order. Dependencies point down only: shell → adapters → core.
 //!
-//! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary.
+//! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary,
+//!   [`message`] what shipper and collector say, [`view`] what is asked and answered, [`codec`] the block of a batch,
+//!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows.
+//! * **adapters** (pure translation): [`retry`] how long to wait.
 
 pub mod stat;
 pub mod model;
@@ -12,3 +15,5 @@ pub mod codec;
 pub mod shard;
 pub mod outbox;
 pub mod aggregate;
+
+pub mod retry;

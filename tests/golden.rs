@@ -1,0 +1,6 @@
+//! Golden files: outputs that must not change unnoticed, compared with files whose values were made elsewhere.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "golden/ring.rs"]
+mod ring;
