@@ -1,0 +1,317 @@
+//! Where every increment is: LEDGER's L1 and L2, and that a scrape shows what was handed over.
+//!
+//! Each batch's amounts are followed as a *packet* from the moment they leave a pool. Its parts are still owed, or known
+//! to be exposed, or went back to the pool, or were given up (too old; the shipper died). Whether they count is the
+//! process's: it applied them (alive), or a scrape showed them (dead). Blur is what counts twice or not at all, and only
+//! the kinds that LEDGER names are allowed.
+
+use crate::check::{Checked, violation};
+use crate::money::{Cells, Money};
+use std::collections::{BTreeMap, BTreeSet};
+use swarmstats::aggregate::Scrape;
+use swarmstats::model::{Gen, ServiceId};
+use swarmstats::outbox::accounts::Owed;
+
+/// (node, epoch, batch number).
+pub type PacketId = (usize, u64, u64);
+
+#[derive(Debug)]
+struct Packet {
+    process: Gen,
+    sent: Money,
+    owed: Money,
+    exposed: Money,
+    returned: Money,
+    /// Too old to be scraped in time (it had been acknowledged).
+    unconfirmed: Money,
+    /// Given up without knowing what became of it.
+    dropped: Money,
+    /// Its shipper is dead.
+    orphaned: Money,
+    acked: bool,
+    /// (Counted twice, not counted), as booked.
+    blur: (Money, Money),
+}
+
+#[derive(Debug)]
+struct Process {
+    alive: bool,
+    applied: Vec<PacketId>,
+    /// Σ of what they brought.
+    ledger: Money,
+    places: BTreeMap<PacketId, usize>,
+    /// How many of `applied` a scrape has shown, per series.
+    visible: Cells<usize>,
+    /// The last body, ingested or not: figures of a process never fall.
+    body: Money,
+    /// The last ingested body.
+    ingested: Money,
+    /// Since when a service has an account, and whether a body has shown it.
+    born: BTreeMap<ServiceId, u64>,
+    seen: BTreeSet<(ServiceId, usize)>,
+}
+
+/// Why amounts left what is owed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// An answer of a process said what was stored and exposed.
+    Answer { process: Gen, stored: u64, exposed: u64 },
+    /// Another process of the member answered, or this one said Bye.
+    Dead { process: Gen, exposed: u64 },
+    /// A new epoch, or nobody heard of a process for `max_catch_up`, or the amounts are that old.
+    GivenUp,
+    /// Nothing may leave.
+    Nothing,
+}
+
+#[derive(Debug, Default)]
+pub struct Accounts {
+    packets: BTreeMap<PacketId, Packet>,
+    owing: BTreeMap<usize, BTreeSet<PacketId>>,
+    processes: BTreeMap<Gen, Process>,
+    /// Counted twice.
+    pub over: Money,
+    /// Not counted.
+    pub under: Money,
+    /// Something was given up without knowing what became of it.
+    pub gave_up: bool,
+    /// How often something went back to a pool.
+    pub n_returned: u64,
+}
+
+impl Accounts {
+    pub fn born(&mut self, gen_: Gen) {
+        let process = Process {
+            alive: true,
+            applied: Vec::new(),
+            ledger: Money::default(),
+            places: BTreeMap::new(),
+            visible: Cells::default(),
+            body: Money::default(),
+            ingested: Money::default(),
+            born: BTreeMap::new(),
+            seen: BTreeSet::new(),
+        };
+        self.processes.insert(gen_, process);
+    }
+
+    /// Compares what a shipper owes with what it owed before the call that `cause` describes.
+    pub fn settle(&mut self, node: usize, epoch: u64, owed: &[Owed], cause: Cause) -> Checked {
+        let mut now: BTreeMap<PacketId, (Gen, Money)> =
+            owed.iter().map(|(gen_, n, amounts)| ((node, epoch, *n), (*gen_, Money::of(amounts)))).collect();
+        let before: Vec<PacketId> = self.owing.entry(node).or_default().iter().copied().collect();
+        for id in before {
+            let left = now.remove(&id).map_or(Money::default(), |(_, left)| left);
+            let packet = self.packets.get_mut(&id).unwrap();
+            let mut gone = packet.owed;
+            gone -= left;
+            if let Cause::Answer { process, stored, .. } = cause {
+                packet.acked |= process == packet.process && id.2 <= stored;
+            }
+            if gone.is_zero() {
+                continue;
+            }
+            packet.owed = left;
+            match cause {
+                Cause::GivenUp if packet.acked => packet.unconfirmed += gone,
+                Cause::GivenUp => {
+                    packet.dropped += gone;
+                    self.gave_up = true;
+                }
+                Cause::Answer { process, exposed, .. } | Cause::Dead { process, exposed }
+                    if process == packet.process && id.2 <= exposed =>
+                {
+                    packet.exposed += gone;
+                }
+                Cause::Answer { process, stored, .. } if process == packet.process && id.2 > stored => {
+                    packet.returned += gone;
+                    self.n_returned += 1;
+                }
+                Cause::Dead { process, .. } if process == packet.process => {
+                    packet.returned += gone;
+                    self.n_returned += 1;
+                }
+                _ => return violation("L1", format!("{gone:?} of packet {id:?} left the accounts by {cause:?}")),
+            }
+            if left.is_zero() {
+                self.owing.entry(node).or_default().remove(&id);
+            }
+            self.weigh(id)?;
+        }
+        for (id, (process, sent)) in now.into_iter().filter(|(_, (_, sent))| !sent.is_zero()) {
+            let packet = Packet {
+                process,
+                sent,
+                owed: sent,
+                exposed: Money::default(),
+                returned: Money::default(),
+                unconfirmed: Money::default(),
+                dropped: Money::default(),
+                orphaned: Money::default(),
+                acked: false,
+                blur: Default::default(),
+            };
+            if self.packets.insert(id, packet).is_some() {
+                return violation("L1", format!("batch number {id:?} is used twice"));
+            }
+            self.owing.entry(node).or_default().insert(id);
+        }
+        Ok(())
+    }
+
+    /// A process applied a batch.
+    pub fn applied(&mut self, gen_: Gen, id: PacketId) -> Checked {
+        let Some(packet) = self.packets.get(&id) else { return Ok(()) };
+        let sent = packet.sent;
+        if packet.process != gen_ {
+            return violation("L1", format!("packet {id:?} for {:?} was applied by {gen_:?}", packet.process));
+        }
+        let process = self.processes.get_mut(&gen_).unwrap();
+        if process.places.insert(id, process.applied.len()).is_some() {
+            return violation("L1", format!("packet {id:?} was applied twice"));
+        }
+        process.applied.push(id);
+        process.ledger += sent;
+        self.weigh(id)
+    }
+
+    /// A process's ledger is what the batches it applied brought.
+    pub fn ledger(&self, gen_: Gen, ledger: &Money) -> Checked {
+        let brought = &self.processes[&gen_].ledger;
+        if brought == ledger { Ok(()) } else { violation("L1", format!("{gen_:?} was brought {brought:?}, has {ledger:?}")) }
+    }
+
+    /// A scrape's body, at true time `now`; `ledger` is the process's at that moment.
+    pub fn body(&mut self, gen_: Gen, scrape: &Scrape, ledger: &Money, ingested: bool, now: u64) -> Checked {
+        let process = self.processes.get_mut(&gen_).unwrap();
+        let mut body = Money::default();
+        for service in &scrape.services {
+            body.add_values(&service.service_id, &service.counters);
+            let born = process.born.get(&service.service_id).copied().unwrap_or(now);
+            let place = crate::money::place(&service.service_id);
+            for (at, stat) in crate::host::COUNTED.iter().enumerate() {
+                let Some(value) = service.counters.get(*stat) else { continue };
+                let first = process.seen.insert((service.service_id.clone(), at));
+                if first && value > 0 && now < born + 15_000 {
+                    return violation("birth", format!("series {place}/{stat:?} of {gen_:?} is born with {value}"));
+                }
+            }
+        }
+        for (service, stat) in Money::cells() {
+            let (shown, before, held) =
+                (body.0[service][stat], process.body.0[service][stat], ledger.0[service][stat]);
+            if shown < before {
+                return violation("L2", format!("series {service}/{stat} of {gen_:?} fell from {before} to {shown}"));
+            }
+            // Amounts of a series are shown all, or while it waits for its 0 not at all.
+            if shown != held && shown != 0 {
+                return violation("L2", format!("series {service}/{stat} of {gen_:?} shows {shown} of {held}"));
+            }
+            if ingested && shown == held {
+                process.visible[service][stat] = process.applied.len();
+            }
+        }
+        process.body = body;
+        if ingested {
+            process.ingested = body;
+        }
+        Ok(())
+    }
+
+    /// A process has an account of these services.
+    pub fn accounts_of<'a>(&mut self, gen_: Gen, services: impl Iterator<Item = &'a ServiceId>, now: u64) {
+        let process = self.processes.get_mut(&gen_).unwrap();
+        let mut old = std::mem::take(&mut process.born);
+        process.born = services.map(|service| (service.clone(), old.remove(service).unwrap_or(now))).collect();
+        for service in old.into_keys() {
+            let place = crate::money::place(&service);
+            process.seen.retain(|(other, _)| *other != service);
+            process.body.0[place] = Default::default();
+        }
+    }
+
+    pub fn process_died(&mut self, gen_: Gen) -> Checked {
+        let mine: Vec<_> =
+            self.packets.iter().filter(|(_, packet)| packet.process == gen_).map(|(id, _)| *id).collect();
+        self.processes.get_mut(&gen_).unwrap().alive = false;
+        mine.into_iter().try_for_each(|id| self.weigh(id))
+    }
+
+    pub fn n_dead(&self) -> u64 {
+        self.processes.values().filter(|process| !process.alive).count() as u64
+    }
+
+    /// What dead processes had shown.
+    pub fn last_scraped(&self) -> Money {
+        let dead = self.processes.values().filter(|process| !process.alive);
+        dead.fold(Money::default(), |mut sum, process| {
+            sum += process.ingested;
+            sum
+        })
+    }
+
+    pub fn shipper_died(&mut self, node: usize) -> Checked {
+        for id in self.owing.remove(&node).unwrap_or_default() {
+            let packet = self.packets.get_mut(&id).unwrap();
+            packet.orphaned += std::mem::take(&mut packet.owed);
+            self.weigh(id)?;
+        }
+        Ok(())
+    }
+
+    /// What is owed and does not count at its process.
+    pub fn owed(&self) -> Money {
+        let ids = self.owing.values().flatten();
+        ids.fold(Money::default(), |mut sum, id| {
+            let packet = &self.packets[id];
+            sum += packet.owed.only(|service, stat| !self.counts(*id, packet, service, stat));
+            sum
+        })
+    }
+
+    /// Everything ever owed by a shipper counts at its process: nothing is under way.
+    pub fn all_handed_over(&self) -> bool {
+        self.owed().is_zero()
+    }
+
+    fn counts(&self, id: PacketId, packet: &Packet, service: usize, stat: usize) -> bool {
+        let process = &self.processes[&packet.process];
+        let Some(place) = process.places.get(&id) else { return false };
+        process.alive || *place < process.visible[service][stat]
+    }
+
+    /// The packet's (counted twice, not counted).
+    fn blur(&self, id: PacketId) -> (Money, Money) {
+        let packet = &self.packets[&id];
+        let (mut over, mut under) = (packet.returned, packet.unconfirmed);
+        over += packet.dropped;
+        under += packet.orphaned;
+        under += packet.exposed;
+        (
+            over.only(|service, stat| self.counts(id, packet, service, stat)),
+            under.only(|service, stat| !self.counts(id, packet, service, stat)),
+        )
+    }
+
+    /// Books the packet's blur, and refuses the kinds that must not be.
+    fn weigh(&mut self, id: PacketId) -> Checked {
+        let (over, under) = self.blur(id);
+        let packet = self.packets.get_mut(&id).unwrap();
+        let (old_over, old_under) = std::mem::replace(&mut packet.blur, (over, under));
+        self.over += over;
+        self.over -= old_over;
+        self.under += under;
+        self.under -= old_under;
+        let packet = &self.packets[&id];
+        let counts = |service: usize, stat: usize| self.counts(id, packet, service, stat);
+        let alive = self.processes[&packet.process].alive;
+        if alive && !packet.returned.only(counts).is_zero() {
+            return violation("L1", format!("packet {id:?} is counted by {:?} and was handed on", packet.process));
+        }
+        if !packet.exposed.only(|service, stat| !counts(service, stat)).is_zero() {
+            let text = format!("packet {id:?} was taken for exposed, but no scrape of {:?} shows it", packet.process);
+            return violation("L1", text);
+        }
+        Ok(())
+    }
+}

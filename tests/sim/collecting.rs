@@ -1,0 +1,241 @@
+//! The collector's shell as a simulation: Hellos, batches, scrapes, deaths.
+
+use crate::check::{Checked, violation};
+use crate::money::Money;
+use crate::net::{Arrival, ConnId, Down, Up};
+use crate::rng::Rng;
+use crate::world::{Actor, ENDED_KEEP, Event, HEAL, MAX_ROUND_TRIP, ROW_KEEP, STALE_KEEP, World, member, ring};
+use swarmstats::aggregate::{Aggregate, AggregateConfig, HelloError, Mark, Stored, StreamId};
+use swarmstats::message::{Batch, Bye, Hello};
+use swarmstats::model::{Gen, Nanos};
+
+pub struct Process {
+    pub member: usize,
+    pub gen_: Gen,
+    pub aggregate: Aggregate,
+    /// Frozen until then.
+    pub thaw: u64,
+    pub conns: Vec<ConnId>,
+    /// It wants to leave.
+    pub leaving: bool,
+    offset: u64,
+}
+
+impl Process {
+    /// Its own clock.
+    pub fn clock(&self, now: u64) -> Nanos {
+        (now + self.offset) * 1_000_000
+    }
+}
+
+impl World {
+    /// A member's next process starts.
+    pub fn boot(&mut self, number: usize) {
+        if self.current[number].is_some() {
+            return;
+        }
+        let gen_ = Gen(1 + self.processes.len() as u64 + self.accounts.n_dead());
+        let cfg = AggregateConfig {
+            member: member(number),
+            gen_,
+            replicas: self.cfg.replicas.into(),
+            points: 5,
+            ended_keep: ENDED_KEEP * 1_000_000,
+            stale_keep: STALE_KEEP * 1_000_000,
+            row_keep: ROW_KEEP * 1_000_000,
+            max_round_trip: MAX_ROUND_TRIP * 1_000_000,
+            max_tasks: 1000,
+            max_nodes: 100,
+        };
+        let offset = self.rng.below(1_000_000_000);
+        let ring_id = ring(self.members, self.cfg.replicas).id();
+        let aggregate = Aggregate::new(cfg, ring_id, (self.now + offset) * 1_000_000);
+        let process =
+            Process { member: number, gen_, aggregate, thaw: 0, conns: Vec::new(), leaving: false, offset };
+        self.processes.insert(gen_, process);
+        self.current[number] = Some(gen_);
+        self.accounts.born(gen_);
+        self.log(|_| format!("member {number}: process {gen_:?} starts"));
+    }
+
+    /// A process is gone, with what it had not shown. `reset`: its host says so to open connections.
+    pub fn kill(&mut self, number: usize, reset: bool) -> Checked {
+        let Some(gen_) = self.current[number].take() else { return Ok(()) };
+        self.log(|_| format!("member {number}: process {gen_:?} is gone"));
+        self.note("collector died");
+        let process = self.processes.remove(&gen_);
+        for conn in process.into_iter().flat_map(|process| process.conns).filter(|_| reset) {
+            self.end_down(conn, None);
+        }
+        let delay = self.rng.between(200, 28_000);
+        let at = (self.now + delay).min(self.now.max(HEAL) + 1_500);
+        self.at(at, Event::Boot(number));
+        self.process_is_dead(gen_)
+    }
+
+    /// SIGTERM came a while ago: goodbye to every stream, and no scrape is answered after it.
+    pub fn exit(&mut self, gen_: Gen) -> Checked {
+        let Some(process) = self.processes.get(&gen_) else { return Ok(()) };
+        if process.thaw > self.now {
+            let at = process.thaw;
+            self.at(at, Event::Exit(gen_));
+            return Ok(());
+        }
+        let (number, conns) = (process.member, process.conns.clone());
+        for conn in conns {
+            if let Some(stream) = self.net.conns[conn].stream.clone() {
+                let exposed = self.processes[&gen_].aggregate.exposed(&stream);
+                self.end_down(conn, Some(&Down::Bye(Bye { exposed })));
+            }
+        }
+        self.note("collector said bye");
+        self.kill(number, true)
+    }
+
+    fn end_down(&mut self, conn: ConnId, last: Option<&Down>) {
+        let at = self.net.send_down(conn, last, self.now, &mut self.rng);
+        self.at(at, Event::Down(conn));
+    }
+
+    pub fn deliver_up(&mut self, conn: ConnId) -> Checked {
+        let gen_ = self.net.conns[conn].gen_;
+        let Some(thaw) = self.processes.get(&gen_).map(|process| process.thaw) else { return Ok(()) };
+        if thaw > self.now {
+            self.note("input queued for a frozen collector");
+            let at = thaw + self.rng.below(30);
+            self.at(at, Event::Up(conn));
+            return Ok(());
+        }
+        match self.net.take_up(conn, self.now) {
+            Arrival::Nothing => Ok(()),
+            Arrival::Later(at) => {
+                self.at(at, Event::Up(conn));
+                Ok(())
+            }
+            Arrival::End => self.ended(gen_, conn),
+            Arrival::Message(message) => {
+                if self.net.conns[conn].given_up {
+                    self.note("late delivery");
+                }
+                match message {
+                    Up::Hello(hello) => self.take_hello(gen_, conn, &hello),
+                    Up::Batch(batch) => self.take_batch(gen_, conn, &batch)?,
+                }
+                let number = self.net.conns[conn].member;
+                self.touched(Actor::Member(number))?;
+                self.look_at(gen_)
+            }
+        }
+    }
+
+    fn ended(&mut self, gen_: Gen, conn: ConnId) -> Checked {
+        if let (Some(process), Some(stream)) = (self.processes.get_mut(&gen_), &self.net.conns[conn].stream) {
+            process.aggregate.closed(stream);
+            process.conns.retain(|other| *other != conn);
+        }
+        Ok(())
+    }
+
+    fn take_hello(&mut self, gen_: Gen, conn: ConnId, hello: &Hello) {
+        let Some(process) = self.processes.get_mut(&gen_) else { return };
+        let clock = process.clock(self.now);
+        let greeting = match process.aggregate.hello(hello, clock) {
+            Ok(hi) => {
+                self.net.conns[conn].stream = Some(StreamId::of(hello));
+                Ok(hi)
+            }
+            Err(HelloError::Old(refused)) => Err(refused),
+            Err(other) => panic!("{other}"),
+        };
+        self.log(|_| format!("{gen_:?}: takes hello {} of {}: {greeting:?}", hello.k, hello.node_id));
+        let refused = greeting.is_err();
+        self.end_down(conn, Some(&Down::Greeting(greeting)));
+        if refused {
+            self.note("hello refused");
+            self.end_down(conn, None);
+        }
+    }
+
+    fn take_batch(&mut self, gen_: Gen, conn: ConnId, batch: &Batch) -> Checked {
+        let Some(process) = self.processes.get_mut(&gen_) else { return Ok(()) };
+        let Some(stream) = self.net.conns[conn].stream.clone() else { return Ok(()) };
+        let clock = process.clock(self.now);
+        let stored = process.aggregate.batch(&stream, batch, clock);
+        self.log(|_| format!("{gen_:?}: takes batch {} of stream {stream:?}: {stored:?}", batch.n));
+        match stored {
+            Ok(Stored::Void) => self.note("batch of a void stream"),
+            Ok(Stored::Acked { ack, repeat, other_ring, .. }) => {
+                if repeat {
+                    self.note("batch repeated");
+                } else {
+                    let node = self.net.conns[conn].node;
+                    self.accounts.applied(gen_, (node, stream.epoch, batch.n))?;
+                }
+                if other_ring {
+                    self.note("batch of another ring");
+                }
+                self.end_down(conn, Some(&Down::Ack(ack)));
+            }
+            Err(error) => return violation("stream", format!("{gen_:?} ends stream {stream:?}: {error}")),
+        }
+        Ok(())
+    }
+
+    pub fn scrape(&mut self, number: usize, server: usize) -> Checked {
+        let delay = self.cfg.scrape_every - 200 + self.rng.below(400);
+        self.after(delay, Event::Scrape(number, server));
+        let Some(gen_) = self.current[number] else { return Ok(()) };
+        let Some(process) = self.processes.get_mut(&gen_).filter(|process| process.thaw <= self.now) else { return Ok(()) };
+        let clock = process.clock(self.now);
+        let scrape = process.aggregate.scrape(clock);
+        let ledger = Money::of(&process.aggregate.ledger());
+        let fate = if self.now >= HEAL { 500 } else { self.rng.below(1000) };
+        self.log(|_| format!("{gen_:?}: scraped by server {server}, {}", if fate < 150 { "body lost" } else { "ingested" }));
+        if self.now < crate::world::QUIET {
+            self.accounts.body(gen_, &scrape, &ledger, fate >= 150, self.now)?;
+        }
+        match fate {
+            0..150 => self.note("scrape not fully written"),
+            150..700 => self.written(gen_, scrape.mark)?,
+            _ => {
+                self.note("scrape confirmed later");
+                let delay = self.rng.between(10, 1_500);
+                self.after(delay, Event::Written(gen_, scrape.mark));
+            }
+        }
+        self.touched(Actor::Member(number))
+    }
+
+    pub fn written(&mut self, gen_: Gen, mark: Mark) -> Checked {
+        let Some(process) = self.processes.get_mut(&gen_) else { return Ok(()) };
+        if process.thaw > self.now {
+            let at = process.thaw;
+            self.at(at, Event::Written(gen_, mark));
+            return Ok(());
+        }
+        let clock = process.clock(self.now);
+        process.aggregate.scraped(&mark, clock);
+        let number = process.member;
+        self.touched(Actor::Member(number))
+    }
+
+    pub fn expire(&mut self, number: usize) -> Checked {
+        self.after(3_000, Event::Expire(number));
+        let Some(gen_) = self.current[number] else { return Ok(()) };
+        let Some(process) = self.processes.get_mut(&gen_).filter(|process| process.thaw <= self.now) else { return Ok(()) };
+        let clock = process.clock(self.now);
+        process.aggregate.expire(clock);
+        self.touched(Actor::Member(number))
+    }
+
+    /// A member gets SIGTERM: it says that it wants to leave, and does within a few seconds.
+    pub fn terminate(&mut self, number: usize, rng_delay: fn(&mut Rng) -> u64) {
+        let delay = rng_delay(&mut self.rng);
+        let Some(gen_) = self.current[number] else { return };
+        if let Some(process) = self.processes.get_mut(&gen_).filter(|process| !process.leaving) {
+            process.leaving = true;
+            process.aggregate.drain();
+            self.after(delay, Event::Exit(gen_));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A node's tasks as its kernel and engine show them: counters that grow, fields that come and go, tasks that cannot be
+//! read for a while, start, end, and return as another incarnation.
+
+use crate::rng::Rng;
+use std::sync::Arc;
+use swarmstats::model::{Labels, NodeId, ServiceId, TaskId, TaskMeta, Values};
+use swarmstats::outbox::{Ended, Reading};
+use swarmstats::stat::{
+    BLOCK_READ, CPU, MEMORY_LIMIT, MEMORY_PEAK, MEMORY_USED, PAGE_FAULTS, PIDS, RX_BYTES, Stat, THROTTLED,
+};
+
+/// Services of a world; a node may have tasks of each.
+pub const N_SERVICES: usize = 3;
+/// The counters carried; [`PAGE_FAULTS`] is read too, but no shipper is told to carry it.
+pub const COUNTED: [Stat; 4] = [CPU, RX_BYTES, BLOCK_READ, THROTTLED];
+const GAUGES: [Stat; 4] = [MEMORY_USED, PIDS, MEMORY_LIMIT, MEMORY_PEAK];
+
+/// The stats a shipper carries.
+pub fn carried() -> u64 {
+    COUNTED.iter().chain(&GAUGES).fold(0, |mask, stat| mask | stat.bit())
+}
+
+pub fn service(number: usize) -> ServiceId {
+    ServiceId::new(format!("s{number}")).unwrap()
+}
+
+#[derive(Debug)]
+struct Field {
+    stat: Stat,
+    counter: bool,
+    value: u64,
+    /// For so many more rounds the field cannot be read.
+    absent: u64,
+}
+
+#[derive(Debug)]
+struct Task {
+    meta: Arc<TaskMeta>,
+    fields: Vec<Field>,
+    idle: bool,
+    /// For so many more rounds the task cannot be read.
+    unread: u64,
+}
+
+/// What happened on a host in one round, for the coverage report.
+pub type Happened = Vec<&'static str>;
+
+#[derive(Debug)]
+pub struct Host {
+    pub node_id: NodeId,
+    tasks: Vec<Task>,
+    over: Vec<Task>,
+    born: u64,
+}
+
+impl Host {
+    pub fn new(number: usize) -> Host {
+        Host { node_id: NodeId::new(format!("n{number}")).unwrap(), tasks: Vec::new(), over: Vec::new(), born: 0 }
+    }
+
+    /// Starts a task, `age` ms ago by the host's wall clock.
+    pub fn start(&mut self, wall: u64, age: u64, rng: &mut Rng) {
+        self.born += 1;
+        let id = format!("{}t{}", self.node_id, self.born);
+        let service = service(rng.below(N_SERVICES as u64) as usize);
+        let meta = TaskMeta {
+            task_id: TaskId::new(&id).unwrap(),
+            task_name: format!("{service}.1.{id}").into(),
+            slot: "1".into(),
+            service_name: service.as_str().into(),
+            service_id: service,
+            stack: "".into(),
+            node_id: self.node_id.clone(),
+            node_name: self.node_id.as_str().into(),
+            container_id: format!("{id}c1").into(),
+            image: "busybox".into(),
+            started_at: wall - age,
+            labels: Labels::new(),
+            shares_netns: rng.chance(150),
+        };
+        let (unread, idle) = (if rng.chance(120) { rng.between(1, 4) } else { 0 }, rng.chance(300));
+        self.tasks.push(Task { meta: Arc::new(meta), fields: fields(age, rng), idle, unread });
+    }
+
+    /// Everything that runs ends now.
+    pub fn end_all(&mut self) {
+        self.over.append(&mut self.tasks);
+    }
+
+    /// Lives on for a round: nothing but growth if `calm`, nothing at all if `still`.
+    pub fn live(&mut self, wall: u64, calm: bool, still: bool, rng: &mut Rng) -> Happened {
+        let mut happened = Happened::new();
+        if still {
+            return happened;
+        }
+        for task in &mut self.tasks {
+            task.grow(calm, rng, &mut happened);
+        }
+        if calm {
+            return happened;
+        }
+        if self.tasks.len() < 5 && rng.chance(60) {
+            self.start(wall, 0, rng);
+            happened.push("task started");
+        }
+        if !self.tasks.is_empty() && rng.chance(50) {
+            let at = rng.below(self.tasks.len() as u64) as usize;
+            if rng.chance(300) {
+                self.tasks[at].restart(wall, rng);
+                happened.push("task restarted in another container");
+            } else {
+                self.over.push(self.tasks.remove(at));
+                happened.push("task ended");
+            }
+        }
+        happened
+    }
+
+    /// What a round of the shipper reads.
+    pub fn read(&mut self, rng: &mut Rng) -> (Vec<Reading>, Vec<Ended>) {
+        let readings = self.tasks.iter_mut().filter_map(|task| {
+            if task.unread == 0 {
+                return Some(Reading { meta: task.meta.clone(), values: Some(task.values()) });
+            }
+            task.unread -= 1;
+            // Listed and unreadable, or not even listed: the same to the reader.
+            rng.chance(700).then(|| Reading { meta: task.meta.clone(), values: None })
+        });
+        let readings = readings.collect();
+        let ended = self.over.drain(..).map(|task| {
+            let values = rng.chance(500).then(|| task.values());
+            Ended { meta: task.meta, values }
+        });
+        (readings, ended.collect())
+    }
+
+    /// A new shipper is not told what ended before it.
+    pub fn forget_ended(&mut self) {
+        self.over.clear();
+    }
+}
+
+fn fields(age: u64, rng: &mut Rng) -> Vec<Field> {
+    let field = |stat, counter, rng: &mut Rng| {
+        let late = matches!(stat, BLOCK_READ | THROTTLED | MEMORY_LIMIT) && rng.chance(400);
+        let value = if counter && age == 0 { 0 } else { rng.between(1, 5000) };
+        Field { stat, counter, value, absent: if late { rng.between(1, 9) } else { 0 } }
+    };
+    let mut fields: Vec<_> = COUNTED.into_iter().map(|stat| field(stat, true, rng)).collect();
+    fields.push(field(PAGE_FAULTS, true, rng));
+    fields.extend(GAUGES.into_iter().map(|stat| field(stat, false, rng)));
+    fields
+}
+
+impl Task {
+    fn values(&self) -> Values {
+        self.fields.iter().filter(|field| field.absent == 0).map(|field| (field.stat, field.value)).collect()
+    }
+
+    fn grow(&mut self, calm: bool, rng: &mut Rng, happened: &mut Happened) {
+        if rng.chance(30) {
+            self.idle = !self.idle;
+        }
+        for field in &mut self.fields {
+            field.absent = field.absent.saturating_sub(1);
+            if !calm && rng.chance(8) {
+                field.absent = rng.between(1, 5);
+                happened.push("field gone for a while");
+            }
+            if self.idle || rng.chance(300) {
+                continue;
+            }
+            match field.counter {
+                true if !calm && rng.chance(3) => {
+                    field.value = rng.below(1 + field.value);
+                    happened.push("counter fell within an incarnation");
+                }
+                true => field.value += rng.below(900),
+                false => field.value = rng.below(100_000),
+            }
+        }
+        if !calm && self.unread == 0 && rng.chance(12) {
+            self.unread = rng.between(1, 8);
+            happened.push("task unreadable for a while");
+        }
+    }
+
+    fn restart(&mut self, wall: u64, rng: &mut Rng) {
+        let container_id = format!("{}'", self.meta.container_id).into();
+        self.meta = Arc::new(TaskMeta { container_id, started_at: wall, ..TaskMeta::clone(&self.meta) });
+        self.fields = fields(0, rng);
+    }
+}

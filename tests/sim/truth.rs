@@ -1,0 +1,168 @@
+//! The unsharded oracle: what one shipper life read, round by round, and what LEDGER 1 makes of it, written from the
+//! rule's words and not from the outbox.
+
+use crate::host::{COUNTED, carried};
+use crate::money::Money;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use swarmstats::model::{Counts, ServiceId, TaskId, TaskMeta, Values, bits};
+use swarmstats::outbox::{Ended, Reading};
+use swarmstats::stat::{CATALOGUE, GROUPED, Group, Kind, PER_NETNS, Stat};
+
+/// A task as known after a round.
+#[derive(Debug, Clone)]
+pub struct Known {
+    pub container: Arc<str>,
+    /// Its newest reading, and when (true time) that was.
+    pub values: Values,
+    pub read: u64,
+    /// Read in this very round.
+    pub fresh: bool,
+    service: ServiceId,
+}
+
+/// A row as it stands after a round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowTruth {
+    pub values: Values,
+    pub counts: Counts,
+}
+
+/// Everything after one round.
+#[derive(Debug, Clone)]
+pub struct Round {
+    /// True time.
+    pub at: u64,
+    pub tasks: BTreeMap<TaskId, Known>,
+    pub rows: BTreeMap<ServiceId, RowTruth>,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    counters: Values,
+    ended: u64,
+}
+
+/// One life of a shipper.
+#[derive(Debug)]
+pub struct Life {
+    started: u64,
+    /// When it died, true time.
+    pub died: Option<u64>,
+    rows: BTreeMap<ServiceId, Row>,
+    tasks: BTreeMap<TaskId, Known>,
+    /// The newest present value of each counter of a task's incarnation.
+    seen: BTreeMap<TaskId, BTreeMap<Stat, u64>>,
+    /// Round q is at q − 1.
+    pub rounds: Vec<Round>,
+    /// What the ledgers are to be handed, in all.
+    pub increments: Money,
+}
+
+impl Life {
+    pub fn new(started: u64) -> Life {
+        Life {
+            started,
+            died: None,
+            rows: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            rounds: Vec::new(),
+            increments: Money::default(),
+        }
+    }
+
+    pub fn observe(&mut self, at: u64, readings: &[Reading], ended: &[Ended]) {
+        for task in self.tasks.values_mut() {
+            task.fresh = false;
+        }
+        for reading in readings {
+            self.meet(at, &reading.meta);
+            if let Some(values) = &reading.values {
+                self.read(at, &reading.meta, values);
+            }
+        }
+        for end in ended {
+            if let Some(values) = &end.values {
+                self.meet(at, &end.meta);
+                self.read(at, &end.meta, values);
+            }
+            if self.tasks.get(&end.meta.task_id).is_some_and(|task| task.container == end.meta.container_id) {
+                self.end(&end.meta.task_id);
+            }
+        }
+        let rows = self.rows.iter().map(|(service, row)| (service.clone(), self.row(service, row))).collect();
+        self.rounds.push(Round { at, tasks: self.tasks.clone(), rows });
+    }
+
+    /// The newest round at or before a moment.
+    pub fn round_at(&self, at: u64) -> Option<&Round> {
+        self.rounds.iter().rev().find(|round| round.at <= at)
+    }
+
+    fn meet(&mut self, at: u64, meta: &TaskMeta) {
+        if self.tasks.get(&meta.task_id).is_some_and(|task| task.container != meta.container_id) {
+            self.end(&meta.task_id);
+        }
+        self.rows.entry(meta.service_id.clone()).or_default();
+        self.tasks.entry(meta.task_id.clone()).or_insert_with(|| Known {
+            container: meta.container_id.clone(),
+            values: Values::default(),
+            read: at,
+            fresh: false,
+            service: meta.service_id.clone(),
+        });
+    }
+
+    /// Σ of what was added since the first reading; the first counts whole. What ran before the shipper did goes to the
+    /// ledgers from its first reading only; a field that comes later starts at 0 iff the task is younger than the shipper.
+    fn read(&mut self, at: u64, meta: &TaskMeta, values: &Values) {
+        let first = !self.seen.contains_key(&meta.task_id);
+        let seen = self.seen.entry(meta.task_id.clone()).or_default();
+        let young = meta.started_at >= self.started;
+        let row = self.rows.entry(meta.service_id.clone()).or_default();
+        for stat in COUNTED {
+            let Some(value) = values.get(stat) else { continue };
+            let (total, handed) = match seen.insert(stat, value) {
+                Some(before) => (value.saturating_sub(before), value.saturating_sub(before)),
+                None if young => (value, value),
+                None if first => (value, 0),
+                None => (0, 0),
+            };
+            if meta.shares_netns && PER_NETNS & stat.bit() != 0 {
+                continue;
+            }
+            row.counters.add(stat, total);
+            self.increments.add_one(&meta.service_id, stat, handed);
+        }
+        let task = self.tasks.get_mut(&meta.task_id).unwrap();
+        task.values = values.clone();
+        task.values.retain(carried());
+        (task.read, task.fresh) = (at, true);
+    }
+
+    fn end(&mut self, id: &TaskId) {
+        if let Some(task) = self.tasks.remove(id) {
+            self.seen.remove(id);
+            self.rows.get_mut(&task.service).unwrap().ended += 1;
+        }
+    }
+
+    fn row(&self, service: &ServiceId, row: &Row) -> RowTruth {
+        let (mut values, mut counts) = (row.counters.clone(), Counts { ended: row.ended, ..Counts::default() });
+        for task in self.tasks.values().filter(|task| task.service == *service) {
+            counts.running += 1;
+            if !task.fresh {
+                continue;
+            }
+            counts.fresh += 1;
+            for stat in bits(task.values.present() & GROUPED) {
+                counts.have[stat.number()] += 1;
+                if CATALOGUE[stat.number()].kind == Kind::Gauge && CATALOGUE[stat.number()].group != Group::Never {
+                    values.add(stat, task.values.or_zero(stat));
+                }
+            }
+        }
+        RowTruth { values, counts }
+    }
+}
