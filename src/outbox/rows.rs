@@ -17,11 +17,13 @@ pub(super) struct Task {
     pub(super) meta: Arc<TaskMeta>,
     pub(super) shard: u16,
     pub(super) values: Values,
+    /// The newest present value of each counter, once it was read: a stat that is absent for a while goes on from there.
+    seen: Option<Box<Values>>,
     /// CPU time and clock of the reading before the newest.
     pub(super) previous: Option<(Nanos, u64)>,
     /// The round in which anything last changed.
     pub(super) changed: u64,
-    /// The round in which this incarnation was first read.
+    /// The round in which this incarnation was first met.
     pub(super) born: u64,
     /// Clock of the newest reading.
     pub(super) read: Nanos,
@@ -116,29 +118,24 @@ impl Books {
 
     fn read(&mut self, cfg: &OutboxConfig, meta: &Arc<TaskMeta>, mut values: Values) {
         values.retain(cfg.stats);
-        self.replace_other_incarnation(cfg, meta);
+        self.meet(cfg, meta);
         let (q, monotonic, bucket) = (self.q, self.monotonic, self.bucket);
-        self.make_row(cfg, meta);
         let Some(row) = self.rows.get_mut(&meta.service_id) else { return };
-        let young = meta.started_at >= cfg.started;
-        let Some(task) = self.tasks.get_mut(&meta.task_id) else {
-            for stat in bits(values.present() & COUNTERS & meta.grouped()) {
-                row.totals.add(stat, values.or_zero(stat));
-                row.pool.add(bucket, stat, if young { values.or_zero(stat) } else { 0 });
-            }
-            let shard = shard::shard(&Key::Task(meta.task_id.clone()));
-            let meta = meta.clone();
-            let task =
-                Task { shard, values, previous: None, changed: q, born: q, read: monotonic, unread: false, meta };
-            self.tasks.insert(task.meta.task_id.clone(), task);
-            return;
-        };
+        let Some(task) = self.tasks.get_mut(&meta.task_id) else { return };
+        let (young, first) = (meta.started_at >= cfg.started, task.seen.is_none());
+        let seen = task.seen.get_or_insert_default();
         for stat in bits(values.present() & COUNTERS & meta.grouped()) {
-            // A stat first present later starts at 0 iff the task is younger than the shipper (LEDGER 1).
-            let before = task.values.get(stat).unwrap_or(if young { 0 } else { values.or_zero(stat) });
-            let increment = values.or_zero(stat).saturating_sub(before);
+            let value = values.or_zero(stat);
+            let (increment, amount) = match seen.get(stat) {
+                Some(before) => (value.saturating_sub(before), value.saturating_sub(before)),
+                None if young => (value, value),
+                None if first => (value, 0),
+                // A stat first present later starts at 0 iff the task is younger than the shipper (LEDGER 1).
+                None => (0, 0),
+            };
+            seen.set(stat, value);
             row.totals.add(stat, increment);
-            row.pool.add(bucket, stat, increment);
+            row.pool.add(bucket, stat, amount);
         }
         task.previous = task.values.get(crate::stat::CPU).map(|cpu| (task.read, cpu));
         if task.values != values {
@@ -150,17 +147,28 @@ impl Books {
     }
 
     fn unread(&mut self, cfg: &OutboxConfig, meta: &Arc<TaskMeta>) {
-        self.replace_other_incarnation(cfg, meta);
-        self.make_row(cfg, meta);
+        self.meet(cfg, meta);
         if let Some(task) = self.tasks.get_mut(&meta.task_id) {
             task.unread = true;
-        } else {
-            let (q, read) = (self.q, self.monotonic);
-            let shard = shard::shard(&Key::Task(meta.task_id.clone()));
-            let (meta, values) = (meta.clone(), Values::default());
-            let task = Task { shard, values, previous: None, changed: q, born: q, read, unread: true, meta };
-            self.tasks.insert(task.meta.task_id.clone(), task);
         }
+    }
+
+    /// Makes the task and its row known; another incarnation of the task is over.
+    fn meet(&mut self, cfg: &OutboxConfig, meta: &Arc<TaskMeta>) {
+        self.replace_other_incarnation(cfg, meta);
+        self.make_row(cfg, meta);
+        let (q, read) = (self.q, self.monotonic);
+        self.tasks.entry(meta.task_id.clone()).or_insert_with(|| Task {
+            meta: meta.clone(),
+            shard: shard::shard(&Key::Task(meta.task_id.clone())),
+            values: Values::default(),
+            seen: None,
+            previous: None,
+            changed: q,
+            born: q,
+            read,
+            unread: true,
+        });
     }
 
     fn replace_other_incarnation(&mut self, cfg: &OutboxConfig, meta: &Arc<TaskMeta>) {
