@@ -23,7 +23,7 @@ use crate::codec::{Decoded, Layout};
 use crate::message::{Ack, HASH_VERSION, Hello, Hi, Refused};
 use crate::model::{Gen, MemberId, Nanos, NodeId, RingId, ServiceId, TaskId, TaskMeta, Values};
 use ledger::Ledger;
-use node::{Node, Row, Task};
+use node::{Hold, Node, Row, Task};
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -187,10 +187,7 @@ impl Aggregate {
                 ),
             }));
         }
-        let (version, as_of) = (node.version, node.token.unwrap_or(node.arrived));
-        node.tasks.iter().for_each(|at| self.tasks[*at].hold.leave(version, as_of));
-        node.rows.iter().for_each(|at| self.rows[*at].hold.leave(version, as_of));
-        node.hold.leave(version, as_of);
+        end_stream(node, &mut self.tasks, &mut self.rows);
         node.begin(hello, layout, now);
         Ok(Hi {
             gen_: self.cfg.gen_,
@@ -231,28 +228,24 @@ impl Aggregate {
     /// Forgets what is over for long enough. Call it every few seconds.
     pub fn expire(&mut self, now: Nanos) {
         let since = |at: Nanos| now.saturating_sub(at);
+        let (stale, keep) = (self.cfg.stale_keep, self.cfg.row_keep);
         while self.ended.front().is_some_and(|ended| since(ended.at) >= self.cfg.ended_keep) {
             self.ended.pop_front();
         }
-        let (stale, keep) = (self.cfg.stale_keep, self.cfg.row_keep);
-        let silent = |node: &Node| since(node.token.unwrap_or(node.heard));
-        let old_task = |node: &Node, task: &Task| match task.hold.live {
-            Some(_) => silent(node) >= stale,
-            None => since(task.hold.as_of) >= stale,
-        };
-        let old_row = |node: &Node, row: &Row| match row.hold.live {
-            Some(_) => silent(node) >= keep,
-            None => since(row.hold.as_of) >= keep,
-        };
-        let mut tasks = Vec::new();
-        let mut rows = Vec::new();
-        for node in self.nodes.values() {
-            tasks.extend(node.tasks.iter().copied().filter(|at| old_task(node, &self.tasks[*at])));
-            rows.extend(node.rows.iter().copied().filter(|at| old_row(node, &self.rows[*at])));
+        let (mut tasks, mut rows) = (Vec::new(), Vec::new());
+        for node in self.nodes.values_mut() {
+            if node.silent(now) >= stale {
+                end_stream(node, &mut self.tasks, &mut self.rows);
+                node.open = false;
+            }
+            // What a stream may still speak about is its shipper's to end or drop.
+            let old = |hold: &Hold, keep| hold.handle.is_none() && since(hold.as_of) >= keep;
+            tasks.extend(node.tasks.iter().copied().filter(|at| old(&self.tasks[*at].hold, stale)));
+            rows.extend(node.rows.iter().copied().filter(|at| old(&self.rows[*at].hold, keep)));
         }
         tasks.into_iter().for_each(|at| self.remove_task(at));
         rows.into_iter().for_each(|at| self.remove_row(at));
-        self.nodes.retain(|_, node| !node.tasks.is_empty() || !node.rows.is_empty() || silent(node) < keep);
+        self.nodes.retain(|_, node| !node.tasks.is_empty() || !node.rows.is_empty() || node.silent(now) < keep);
         for (service, _) in self.by_row.keys() {
             self.ledger.touch(service, now);
         }
@@ -292,6 +285,7 @@ impl Aggregate {
         }
         if let Some(node) = self.nodes.get_mut(&task.meta.node_id) {
             node.tasks.remove(&at);
+            node.unbind(task.hold.handle);
         }
     }
 
@@ -300,6 +294,21 @@ impl Aggregate {
         self.by_row.remove(&(row.meta.service_id.clone(), row.meta.node_id.clone()));
         if let Some(node) = self.nodes.get_mut(&row.meta.node_id) {
             node.rows.remove(&at);
+            node.unbind(row.hold.handle);
         }
     }
+}
+
+/// Nothing is live on a node's stream any more, and its handles mean nothing.
+fn end_stream(node: &mut Node, tasks: &mut Slab<Task>, rows: &mut Slab<Row>) {
+    let mut own = std::mem::take(&mut node.hold);
+    let leave = |hold: &mut Hold| {
+        hold.leave(node);
+        hold.handle = None;
+    };
+    node.tasks.iter().for_each(|at| leave(&mut tasks[*at].hold));
+    node.rows.iter().for_each(|at| leave(&mut rows[*at].hold));
+    leave(&mut own);
+    node.hold = own;
+    (node.handles, node.unread) = (Vec::new(), Vec::new());
 }

@@ -64,7 +64,7 @@ fn worlds() {
         let mut world = World::new(seed);
         if let Err(violation) = world.run() {
             bad.entry(violation.invariant).or_default().push(seed);
-            eprintln!("{seed} {} {} {:.300}", world.n_steps, violation.invariant, violation.text);
+            eprintln!("{seed} {} {} {:.3000}", world.n_steps, violation.invariant, violation.text);
         }
         world.notes.iter().for_each(|(what, n)| *notes.entry(what).or_default() += n);
         steps += world.n_steps;

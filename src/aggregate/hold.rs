@@ -44,15 +44,15 @@ impl Aggregate {
     fn task_view(&self, task: &Task, n_points: usize, now: Nanos) -> Option<TaskView> {
         let node = self.nodes.get(&task.meta.node_id)?;
         let fresh = node.fresh(&task.hold, now, self.cfg.max_round_trip);
-        let live = task.hold.live.is_some() && task.hold.unread.is_none();
-        let (monotonic, previous) = if !live {
-            (task.read, None)
+        let live = task.hold.live && task.hold.unread.is_none();
+        let previous = if !live {
+            None
         } else if task.changed == node.version.q {
-            (node.monotonic, task.previous)
+            task.previous
         } else {
             // Nothing changed in the newest round, so the CPU time was the same in the round before.
             let cpu = task.values.get(CPU).filter(|_| node.previous > 0);
-            (node.monotonic, cpu.map(|cpu| (node.previous, cpu)))
+            cpu.map(|cpu| (node.previous, cpu))
         };
         let skipped = task.points.len().saturating_sub(n_points);
         Some(TaskView {
@@ -63,7 +63,7 @@ impl Aggregate {
             primary: node.emits(&task.hold, now),
             age: node.age(&task.hold, fresh, now),
             values: task.values.clone(),
-            monotonic,
+            monotonic: node.read_at(&task.hold),
             previous,
             points: task.points.iter().skip(skipped).map(point).collect(),
         })

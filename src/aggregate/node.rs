@@ -1,7 +1,7 @@
 //! What a collector knows of one node: its current stream, and the entries that came over it.
 
 use crate::codec::Layout;
-use crate::message::Hello;
+use crate::message::{Handle, Hello};
 use crate::model::{Counts, Millis, Nanos, NodeMeta, RowMeta, TaskMeta, Values, Version};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,8 +17,10 @@ pub(super) enum Ref {
 /// How an entry is held, whatever it is.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Hold {
-    /// Its handle on the current stream while it is live there.
-    pub(super) live: Option<u32>,
+    /// Its handle on the current stream; there `Node::handles` names this entry and no other.
+    pub(super) handle: Option<Handle>,
+    /// Introduced on the current stream and neither moved nor over since.
+    pub(super) live: bool,
     /// Told to be its primary owner, on the current stream.
     pub(super) primary: bool,
     /// It could not be read in the newest round: the age of its newest reading then.
@@ -26,6 +28,8 @@ pub(super) struct Hold {
     /// While not live: how new the values are, and the own clock's moment they are known to be from.
     pub(super) version: Version,
     pub(super) as_of: Nanos,
+    /// While unread or not live: the shipper's clock at the newest reading.
+    pub(super) read: Nanos,
 }
 
 /// A compact older point: the stats of level `docker`.
@@ -45,8 +49,6 @@ pub(super) struct Task {
     pub(super) previous: Option<(Nanos, u64)>,
     /// The round of the last change.
     pub(super) changed: u64,
-    /// The shipper's clock at the newest reading, kept while unread or not live.
-    pub(super) read: Nanos,
     pub(super) points: VecDeque<Dot>,
 }
 
@@ -64,6 +66,7 @@ pub(super) struct Node {
     /// The current stream; older ones are void.
     pub(super) epoch: u64,
     pub(super) k: u64,
+    /// Its connection stands, and its entries were not forgotten.
     pub(super) open: bool,
     pub(super) lease: Nanos,
     pub(super) interval: Nanos,
@@ -87,7 +90,7 @@ pub(super) struct Node {
     pub(super) hold: Hold,
     pub(super) tasks: BTreeSet<usize>,
     pub(super) rows: BTreeSet<usize>,
-    pub(super) unread: Vec<Ref>,
+    pub(super) unread: Vec<Handle>,
     /// When anything was last heard.
     pub(super) heard: Nanos,
 }
@@ -120,53 +123,82 @@ impl Node {
         }
     }
 
-    /// Makes a stream current (LEDGER 4); the caller has cleared the live set.
+    /// Makes a stream current (LEDGER 4); the caller has ended the one before.
     pub(super) fn begin(&mut self, hello: &Hello, layout: Layout, now: Nanos) {
         if hello.epoch > self.epoch {
             (self.stored, self.exposed) = (0, 0);
         }
         (self.epoch, self.k, self.open) = (hello.epoch, hello.k, true);
-        (self.lease, self.interval) = (hello.lease * 1_000_000, hello.interval * 1_000_000);
+        (self.lease, self.interval) = (nanos(hello.lease), nanos(hello.interval));
         (self.layout, self.chain, self.token) = (layout, hello.k, None);
-        (self.handles, self.unread) = (Vec::new(), Vec::new());
         self.heard = now;
     }
 
-    /// LEDGER 20: live on the stream, not unread, and its echoed token not too old. Arrival proves nothing.
+    /// What a handle of the current stream stands for.
+    pub(super) fn place(&self, handle: Handle) -> Option<Ref> {
+        self.handles.get(handle as usize).copied().flatten()
+    }
+
+    /// A handle means nothing from here on.
+    pub(super) fn unbind(&mut self, handle: Option<Handle>) -> Option<Ref> {
+        self.handles.get_mut(handle? as usize)?.take()
+    }
+
+    /// For how long nothing proved that the shipper lives.
+    pub(super) fn silent(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.token.unwrap_or(self.heard))
+    }
+
+    /// LEDGER 20: live on the stream, not unread, and not older than the bound. Arrival proves nothing.
     pub(super) fn fresh(&self, hold: &Hold, now: Nanos, max_round_trip: Nanos) -> bool {
-        let bound = 3 * self.interval + max_round_trip;
-        hold.live.is_some()
-            && hold.unread.is_none()
-            && self.token.is_some_and(|token| now.saturating_sub(token) <= bound)
+        let bound = self.interval.saturating_mul(3).saturating_add(max_round_trip);
+        hold.live && hold.unread.is_none() && now.saturating_sub(self.as_of(hold)) <= bound
     }
 
     /// LEDGER 14: told to be primary on the current stream, within the lease of the newest echoed token.
     pub(super) fn emits(&self, hold: &Hold, now: Nanos) -> bool {
-        hold.primary && hold.live.is_some() && self.token.is_some_and(|token| now < token.saturating_add(self.lease))
+        hold.primary && hold.live && self.token.is_some_and(|token| now < token.saturating_add(self.lease))
     }
 
     /// LEDGER 20: stated age + time since arrival while fresh, else + time since the echoed token.
     pub(super) fn age(&self, hold: &Hold, fresh: bool, now: Nanos) -> Millis {
-        let stated = self.sent_after + hold.unread.unwrap_or(0) * 1_000_000;
-        let since = match hold.live {
-            None => hold.as_of,
-            Some(_) if fresh => self.arrived,
-            Some(_) => self.token.unwrap_or(self.arrived),
+        let since = match fresh {
+            true => self.arrived.saturating_sub(self.sent_after),
+            false => self.as_of(hold),
         };
-        (stated + now.saturating_sub(since)) / 1_000_000
+        now.saturating_sub(since) / 1_000_000
     }
 
     pub(super) fn version_of(&self, hold: &Hold) -> Version {
-        if hold.live.is_some() { self.version } else { hold.version }
+        if hold.live { self.version } else { hold.version }
+    }
+
+    /// The shipper's clock at an entry's newest reading.
+    pub(super) fn read_at(&self, hold: &Hold) -> Nanos {
+        if hold.live && hold.unread.is_none() { self.monotonic } else { hold.read }
+    }
+
+    /// The own clock's moment that an entry's values are known to be from, or newer: the batch was made after the token
+    /// it echoes was sent, and says how old its values were then.
+    fn as_of(&self, hold: &Hold) -> Nanos {
+        if !hold.live {
+            return hold.as_of;
+        }
+        let stated = self.sent_after.saturating_add(nanos(hold.unread.unwrap_or(0)));
+        self.token.unwrap_or(0).saturating_sub(stated)
     }
 }
 
 impl Hold {
     /// No longer live: its values are as new as the node's newest batch before this moment.
-    pub(super) fn leave(&mut self, version: Version, as_of: Nanos) {
-        if self.live.take().is_some() {
-            (self.version, self.as_of) = (version, as_of);
+    pub(super) fn leave(&mut self, node: &Node) {
+        if self.live {
+            (self.version, self.as_of, self.read) = (node.version, node.as_of(self), node.read_at(self));
         }
-        (self.primary, self.unread) = (false, None);
+        (self.live, self.primary, self.unread) = (false, false, None);
     }
+}
+
+fn nanos(millis: Millis) -> Nanos {
+    millis.saturating_mul(1_000_000)
 }

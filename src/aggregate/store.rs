@@ -4,9 +4,10 @@ use super::node::{Dot, Hold, Ref, Row, Task};
 use super::{Aggregate, EndedTask, N_POINT, StreamId};
 use crate::codec::{self, Baseline, DecodeError, Decoded};
 use crate::message::{Ack, Batch, Handle, Intro};
-use crate::model::{Counts, Nanos, Subject, Values, Version};
+use crate::model::{Counts, Nanos, RowMeta, Subject, TaskMeta, Values, Version};
 use crate::stat::{CPU, Level};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Why a batch is not stored. The stream ends; reconnecting is the keyframe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,9 +21,15 @@ pub enum BatchError {
     /// It names a handle that the stream has not introduced.
     #[error("batch {0} names handle {1}, which this stream has not introduced")]
     Handle(u64, Handle),
+    /// It introduces keys under handles that are in use, or far beyond them.
+    #[error("batch {0} introduces keys under handles that are in use or far beyond them")]
+    Intro(u64),
     /// It speaks about another node's key.
     #[error("the stream of node {0} speaks about node {1}")]
     Foreign(String, String),
+    /// It was silent for so long that what it had introduced is forgotten.
+    #[error("the stream of node {0} was silent for too long: what it introduced is forgotten")]
+    Forgotten(String),
     /// No room for more tasks.
     #[error("this collector already holds {0} tasks: raise limits.max_tasks or add collectors")]
     Full(usize),
@@ -52,6 +59,9 @@ impl Aggregate {
         let Some(node) = self.nodes.get_mut(&stream.node) else { return Ok(Stored::Void) };
         if (node.epoch, node.k, batch.k) != (stream.epoch, stream.k, stream.k) {
             return Ok(Stored::Void);
+        }
+        if !node.open {
+            return Err(BatchError::Forgotten(stream.node.to_string()));
         }
         node.heard = now;
         let other_ring = batch.ring_id != self.ring_id;
@@ -89,14 +99,17 @@ impl Aggregate {
         {
             return Err(BatchError::Full(self.tasks.len()));
         }
-        // Handles are dense: a shipper never has more of them than it ever had keys at once.
+        // Handles are dense: a shipper never has more of them than it ever had keys at once. Only a node's own row is
+        // introduced again under its handle.
         let limit = node.handles.len() + batch.intros.len();
-        if let Some(intro) = batch.intros.iter().find(|intro| intro.handle as usize >= limit) {
-            return Err(BatchError::Handle(batch.n, intro.handle));
-        }
-        let known = |handle: &Handle| {
-            intros.contains_key(handle) || node.handles.get(*handle as usize).is_some_and(Option::is_some)
+        let free = |intro: &Intro| match node.place(intro.handle) {
+            None => (intro.handle as usize) < limit,
+            Some(place) => place == Ref::Node && matches!(intro.subject, Subject::Node(_)),
         };
+        if intros.len() < batch.intros.len() || !intros.values().all(|intro| free(intro)) {
+            return Err(BatchError::Intro(batch.n));
+        }
+        let known = |handle: &Handle| intros.contains_key(handle) || node.place(*handle).is_some();
         let unread = batch.unread.iter().map(|unread| &unread.handle);
         let mut named = batch.moved.iter().chain(&batch.ended).chain(&batch.drop).chain(unread);
         match named.find(|handle| !known(handle)) {
@@ -118,7 +131,7 @@ impl Aggregate {
             Some(Subject::Task(_)) => Some(Baseline::Task(&nothing)),
             Some(Subject::Row(_)) => Some(Baseline::Row(&nothing, &no_counts)),
             Some(Subject::Node(_)) => Some(Baseline::Node),
-            None => match node.handles.get(handle as usize).copied().flatten()? {
+            None => match node.place(handle)? {
                 Ref::Task(at) => Some(Baseline::Task(&self.tasks[at].values)),
                 Ref::Row(at) => Some(Baseline::Row(&self.rows[at].values, &self.rows[at].counts)),
                 Ref::Node => Some(Baseline::Node),
@@ -129,7 +142,6 @@ impl Aggregate {
 
     fn apply(&mut self, stream: &StreamId, batch: &Batch, decoded: &Decoded, now: Nanos) {
         self.void_older_epochs(stream);
-        let before = self.nodes[&stream.node].version;
         for intro in &batch.intros {
             self.introduce(stream, intro, batch.q, now);
         }
@@ -137,10 +149,7 @@ impl Aggregate {
             self.change(stream, batch, decoded, change, now);
         }
         for handle in &batch.moved {
-            let as_of = self.as_of(stream);
-            if let Some(hold) = self.hold_mut(stream, *handle) {
-                hold.leave(before, as_of);
-            }
+            self.leave(stream, *handle);
         }
         for handle in &batch.ended {
             self.end(stream, *handle, now);
@@ -170,68 +179,31 @@ impl Aggregate {
         tasks.into_iter().for_each(|at| self.remove_task(at));
         rows.into_iter().for_each(|at| self.remove_row(at));
         if let Some(node) = self.nodes.get_mut(&stream.node) {
-            node.meta = None;
+            (node.meta, node.hold) = (None, Hold::default());
             (node.monotonic, node.previous) = (0, 0);
         }
     }
 
     fn introduce(&mut self, stream: &StreamId, intro: &Intro, q: u64, now: Nanos) {
-        let live = Hold { live: Some(intro.handle), ..Hold::default() };
         let place = match &intro.subject {
-            Subject::Task(meta) => {
-                let known = self.by_task.get(&meta.task_id).copied();
-                let same = known.filter(|at| {
-                    let other = &self.tasks[*at].meta;
-                    other.same_incarnation(meta) && other.node_id == meta.node_id && other.service_id == meta.service_id
-                });
-                let at = if let Some(at) = same {
-                    let task = &mut self.tasks[at];
-                    // The stream's baselines start from nothing, but the CPU time goes on from the newest round.
-                    let node = &self.nodes[&stream.node];
-                    if q > node.version.q {
-                        let cpu = task.values.get(CPU).filter(|_| node.version_of(&task.hold) == node.version);
-                        task.previous = cpu.map(|cpu| (node.monotonic, cpu));
-                    }
-                    (task.meta, task.hold, task.values) = (meta.clone(), live, Values::default());
-                    at
-                } else {
-                    known.into_iter().for_each(|at| self.remember_ended(at, now));
-                    let task = Task {
-                        meta: meta.clone(),
-                        hold: live,
-                        values: Values::default(),
-                        previous: None,
-                        changed: 0,
-                        read: 0,
-                        points: VecDeque::new(),
-                    };
-                    let at = self.tasks.insert(task);
-                    self.by_task.insert(meta.task_id.clone(), at);
-                    self.by_service.entry(meta.service_id.clone()).or_default().insert(at);
-                    at
-                };
-                Ref::Task(at)
-            }
-            Subject::Row(meta) => {
-                let key = (meta.service_id.clone(), meta.node_id.clone());
-                let known = self.by_row.get(&key).copied();
-                known.into_iter().for_each(|at| self.remove_row(at));
-                let row = Row { meta: meta.clone(), hold: live, values: Values::default(), counts: Counts::default() };
-                let at = self.rows.insert(row);
-                self.by_row.insert(key, at);
-                self.ledger.open(meta, now);
-                Ref::Row(at)
-            }
+            Subject::Task(meta) => Ref::Task(self.introduce_task(meta, q, now)),
+            Subject::Row(meta) => Ref::Row(self.introduce_row(meta, now)),
             Subject::Node(_) => Ref::Node,
         };
         let Some(node) = self.nodes.get_mut(&stream.node) else { return };
+        let hold = match place {
+            Ref::Task(at) => &mut self.tasks[at].hold,
+            Ref::Row(at) => &mut self.rows[at].hold,
+            Ref::Node => &mut node.hold,
+        };
+        // A role goes on only where an introduction repeats itself under the same handle.
+        let primary = hold.primary && hold.handle == Some(intro.handle);
+        let old = std::mem::replace(hold, Hold { handle: Some(intro.handle), live: true, primary, ..Hold::default() });
+        node.unbind(old.handle);
         match (place, &intro.subject) {
             (Ref::Task(at), _) => drop(node.tasks.insert(at)),
             (Ref::Row(at), _) => drop(node.rows.insert(at)),
-            (Ref::Node, Subject::Node(meta)) => {
-                let primary = node.hold.live == Some(intro.handle) && node.hold.primary;
-                (node.meta, node.hold) = (Some(meta.clone()), Hold { primary, ..live_again(intro.handle) });
-            }
+            (Ref::Node, Subject::Node(meta)) => node.meta = Some(meta.clone()),
             (Ref::Node, _) => {}
         }
         let handle = intro.handle as usize;
@@ -241,9 +213,51 @@ impl Aggregate {
         node.handles[handle] = Some(place);
     }
 
+    fn introduce_task(&mut self, meta: &Arc<TaskMeta>, q: u64, now: Nanos) -> usize {
+        if let Some(at) = self.by_task.get(&meta.task_id).copied() {
+            let task = &mut self.tasks[at];
+            if (&task.meta.node_id, &task.meta.service_id) == (&meta.node_id, &meta.service_id)
+                && task.meta.same_incarnation(meta)
+            {
+                // The stream's baselines start from nothing, but the CPU time goes on from its newest reading.
+                if q > task.hold.version.q {
+                    task.previous = task.values.get(CPU).map(|cpu| (task.hold.read, cpu));
+                }
+                (task.meta, task.values) = (meta.clone(), Values::default());
+                return at;
+            }
+            self.remember_ended(at, now);
+        }
+        let at = self.tasks.insert(Task {
+            meta: meta.clone(),
+            hold: Hold::default(),
+            values: Values::default(),
+            previous: None,
+            changed: 0,
+            points: VecDeque::new(),
+        });
+        self.by_task.insert(meta.task_id.clone(), at);
+        self.by_service.entry(meta.service_id.clone()).or_default().insert(at);
+        at
+    }
+
+    fn introduce_row(&mut self, meta: &Arc<RowMeta>, now: Nanos) -> usize {
+        self.ledger.open(meta, now);
+        let key = (meta.service_id.clone(), meta.node_id.clone());
+        let (values, counts) = (Values::default(), Counts::default());
+        if let Some(at) = self.by_row.get(&key).copied() {
+            let row = &mut self.rows[at];
+            (row.meta, row.values, row.counts) = (meta.clone(), values, counts);
+            return at;
+        }
+        let at = self.rows.insert(Row { meta: meta.clone(), hold: Hold::default(), values, counts });
+        self.by_row.insert(key, at);
+        at
+    }
+
     fn change(&mut self, stream: &StreamId, batch: &Batch, decoded: &Decoded, change: &codec::Change, now: Nanos) {
         let Some(node) = self.nodes.get_mut(&stream.node) else { return };
-        let Some(place) = node.handles.get(change.handle as usize).copied().flatten() else { return };
+        let Some(place) = node.place(change.handle) else { return };
         match place {
             Ref::Node => {
                 if let Some(primary) = change.role {
@@ -251,17 +265,14 @@ impl Aggregate {
                 }
             }
             Ref::Task(at) => {
-                let Some(task) = self.tasks.get_mut(at).filter(|task| task.hold.live == Some(change.handle)) else {
-                    return;
-                };
+                let Some(task) = self.tasks.get_mut(at).filter(|task| task.hold.live) else { return };
                 if let Some(primary) = change.role {
                     task.hold.primary = primary;
                 }
                 if let Some(values) = change.values.map(|at| &decoded.values[at]) {
-                    let read = if task.hold.unread.is_some() { task.read } else { node.monotonic };
                     if batch.q > task.changed {
                         if !task.values.is_empty() {
-                            task.previous = task.values.get(CPU).map(|cpu| (read, cpu));
+                            task.previous = task.values.get(CPU).map(|cpu| (node.read_at(&task.hold), cpu));
                         }
                         task.changed = batch.q;
                     }
@@ -270,9 +281,7 @@ impl Aggregate {
                 }
             }
             Ref::Row(at) => {
-                let Some(row) = self.rows.get_mut(at).filter(|row| row.hold.live == Some(change.handle)) else {
-                    return;
-                };
+                let Some(row) = self.rows.get_mut(at).filter(|row| row.hold.live) else { return };
                 if let Some(primary) = change.role {
                     row.hold.primary = primary;
                 }
@@ -289,51 +298,40 @@ impl Aggregate {
         }
     }
 
-    fn as_of(&self, stream: &StreamId) -> Nanos {
-        let node = &self.nodes[&stream.node];
-        node.token.unwrap_or(node.arrived)
-    }
-
-    fn place(&self, stream: &StreamId, handle: Handle) -> Option<Ref> {
-        self.nodes.get(&stream.node)?.handles.get(handle as usize).copied().flatten()
-    }
-
-    /// The hold of a handle, if the entry is still the handle's (and not another's by now).
-    fn hold_mut(&mut self, stream: &StreamId, handle: Handle) -> Option<&mut Hold> {
-        let hold = match self.place(stream, handle)? {
-            Ref::Task(at) => &mut self.tasks.get_mut(at)?.hold,
-            Ref::Row(at) => &mut self.rows.get_mut(at)?.hold,
-            Ref::Node => &mut self.nodes.get_mut(&stream.node)?.hold,
-        };
-        (hold.live == Some(handle)).then_some(hold)
-    }
-
-    fn unbind(&mut self, stream: &StreamId, handle: Handle) -> Option<Ref> {
-        self.nodes.get_mut(&stream.node)?.handles.get_mut(handle as usize)?.take()
-    }
-
-    fn end(&mut self, stream: &StreamId, handle: Handle, now: Nanos) {
-        let current = self.hold_mut(stream, handle).is_some();
-        match self.unbind(stream, handle) {
-            Some(Ref::Task(at)) if current => self.remember_ended(at, now),
-            Some(Ref::Row(at)) if current => self.remove_row(at),
-            _ => {}
+    /// A moved key stays readable, but is stale at once.
+    fn leave(&mut self, stream: &StreamId, handle: Handle) {
+        let Some(node) = self.nodes.get_mut(&stream.node) else { return };
+        match node.place(handle) {
+            Some(Ref::Task(at)) => self.tasks[at].hold.leave(node),
+            Some(Ref::Row(at)) => self.rows[at].hold.leave(node),
+            Some(Ref::Node) => {
+                let mut hold = std::mem::take(&mut node.hold);
+                hold.leave(node);
+                node.hold = hold;
+            }
+            None => {}
         }
     }
 
-    /// A dropped key is forgotten, unless it was introduced again under another handle.
+    fn end(&mut self, stream: &StreamId, handle: Handle, now: Nanos) {
+        match self.nodes[&stream.node].place(handle) {
+            Some(Ref::Task(at)) => self.remember_ended(at, now),
+            _ => self.forget(stream, handle),
+        }
+    }
+
+    /// A dropped key is forgotten; one that was introduced again under another handle has left this one.
     fn forget(&mut self, stream: &StreamId, handle: Handle) {
-        match self.unbind(stream, handle) {
-            Some(Ref::Task(at)) if self.tasks.get(at).is_some_and(|task| task.hold.live.is_none()) => {
-                self.remove_task(at);
-            }
-            Some(Ref::Row(at)) if self.rows.get(at).is_some_and(|row| row.hold.live.is_none()) => self.remove_row(at),
+        match self.nodes[&stream.node].place(handle) {
+            Some(Ref::Task(at)) => self.remove_task(at),
+            Some(Ref::Row(at)) => self.remove_row(at),
             Some(Ref::Node) => {
-                if let Some(node) = self.nodes.get_mut(&stream.node).filter(|node| node.hold.live.is_none()) {
-                    node.meta = None;
+                if let Some(node) = self.nodes.get_mut(&stream.node) {
+                    node.unbind(Some(handle));
+                    (node.meta, node.hold) = (None, Hold::default());
                 }
             }
-            _ => {}
+            None => {}
         }
     }
 
@@ -350,31 +348,22 @@ impl Aggregate {
 
     fn mark_unread(&mut self, stream: &StreamId, batch: &Batch) {
         let Some(node) = self.nodes.get_mut(&stream.node) else { return };
-        for place in std::mem::take(&mut node.unread) {
-            match place {
-                Ref::Task(at) => drop(self.tasks.get_mut(at).map(|task| task.hold.unread = None)),
-                Ref::Row(at) => drop(self.rows.get_mut(at).map(|row| row.hold.unread = None)),
-                Ref::Node => node.hold.unread = None,
-            }
-        }
-        for unread in &batch.unread {
-            let Some(place) = node.handles.get(unread.handle as usize).copied().flatten() else { continue };
-            node.unread.push(place);
-            match place {
-                Ref::Task(at) => {
-                    let task = &mut self.tasks[at];
-                    task.hold.unread = Some(unread.age);
-                    task.read = batch.monotonic.saturating_sub(unread.age.saturating_mul(1_000_000));
-                }
-                Ref::Row(at) => self.rows[at].hold.unread = Some(unread.age),
-                Ref::Node => node.hold.unread = Some(unread.age),
+        let unread = batch.unread.iter().map(|unread| unread.handle).collect();
+        let before = std::mem::replace(&mut node.unread, unread);
+        let read = before.into_iter().map(|handle| (handle, None));
+        for (handle, age) in read.chain(batch.unread.iter().map(|unread| (unread.handle, Some(unread.age)))) {
+            let hold = match node.place(handle) {
+                Some(Ref::Task(at)) => &mut self.tasks[at].hold,
+                Some(Ref::Row(at)) => &mut self.rows[at].hold,
+                Some(Ref::Node) => &mut node.hold,
+                None => continue,
+            };
+            if hold.live {
+                hold.unread = age;
+                hold.read = batch.monotonic.saturating_sub(age.unwrap_or(0).saturating_mul(1_000_000));
             }
         }
     }
-}
-
-fn live_again(handle: Handle) -> Hold {
-    Hold { live: Some(handle), ..Hold::default() }
 }
 
 /// The values of level `docker`, in the order of their numbers.

@@ -2,6 +2,7 @@
 
 use crate::truth::Life;
 use std::collections::BTreeMap;
+use swarmstats::stat::CPU;
 use swarmstats::view::{Holding, NodeView, RowView, TaskView};
 
 /// What must not be.
@@ -64,8 +65,25 @@ impl Oracle<'_> {
             let text = format!("task {id} of {:?}: held {:?}, read {:?}", view.version, view.values, known.values);
             return violation("values", text);
         }
+        if !view.ended && view.monotonic != (known.read + life.monotonic) * 1_000_000 {
+            return violation("values", format!("task {id} is said to be read at another moment: {view:?}, {known:?}"));
+        }
+        self.previous(life, view)?;
         self.fresh("task", id.as_str(), view.fresh, known.read)?;
         if view.ended { Ok(()) } else { self.age("task", id.as_str(), view.fresh, view.age, known.read) }
+    }
+
+    /// The reading before was one, or the CPU time stood still since.
+    fn previous(&self, life: &Life, view: &TaskView) -> Checked {
+        let Some((monotonic, cpu)) = view.previous else { return Ok(()) };
+        let known = life.round_of(monotonic).and_then(|round| round.tasks.get(&view.meta.task_id));
+        let read = |known: &crate::truth::Known| {
+            known.values.get(CPU) == Some(cpu) && (known.fresh || view.values.get(CPU) == Some(cpu))
+        };
+        if monotonic < view.monotonic && known.is_some_and(read) {
+            return Ok(());
+        }
+        violation("values", format!("task {}: the reading before is wrong: {view:?}, {known:?}", view.meta.task_id))
     }
 
     fn row(&self, view: &RowView) -> Checked {

@@ -112,12 +112,13 @@ impl World {
 
     /// Everyone learns the membership, each within so many ms.
     fn tell_members(&mut self, within: u64) {
-        let members = self.members;
+        self.n_changes += 1;
+        let (nth, members) = (self.n_changes, self.members);
         let shippers = (0..self.cfg.n_nodes).map(Actor::Shipper);
         let all = shippers.chain((0..self.cfg.n_members).map(Actor::Member)).chain([Actor::Reader]);
         for actor in all.collect::<Vec<_>>() {
             let delay = self.rng.below(within);
-            self.after(delay, Event::View(actor, members));
+            self.after(delay, Event::View(actor, nth, members));
         }
     }
 

@@ -57,7 +57,7 @@ impl World {
         };
         let outbox = Outbox::new(cfg, ring(self.views[node], self.cfg.replicas));
         let epoch = outbox.version().epoch;
-        self.lives.push(Life::new(wall));
+        self.lives.push(Life::new(wall, monotonic));
         self.epochs.insert((node, epoch), life);
         self.log(|_| format!("node {node}: shipper starts, epoch {epoch}"));
         self.shippers[node] = Some(Shipper {

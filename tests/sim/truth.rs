@@ -47,6 +47,8 @@ struct Row {
 #[derive(Debug)]
 pub struct Life {
     started: u64,
+    /// Its monotonic clock less the true time.
+    pub monotonic: u64,
     /// When it died, true time.
     pub died: Option<u64>,
     rows: BTreeMap<ServiceId, Row>,
@@ -60,9 +62,10 @@ pub struct Life {
 }
 
 impl Life {
-    pub fn new(started: u64) -> Life {
+    pub fn new(started: u64, monotonic: u64) -> Life {
         Life {
             started,
+            monotonic,
             died: None,
             rows: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -98,6 +101,11 @@ impl Life {
     /// The newest round at or before a moment.
     pub fn round_at(&self, at: u64) -> Option<&Round> {
         self.rounds.iter().rev().find(|round| round.at <= at)
+    }
+
+    /// The round read at a moment of its monotonic clock.
+    pub fn round_of(&self, monotonic: u64) -> Option<&Round> {
+        self.rounds.iter().rev().find(|round| (round.at + self.monotonic) * 1_000_000 == monotonic)
     }
 
     fn meet(&mut self, at: u64, meta: &TaskMeta) {

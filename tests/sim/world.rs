@@ -31,7 +31,7 @@ pub const ENDED_KEEP: u64 = 20_000;
 pub const MAX_CATCH_UP: u64 = 20_000;
 pub const MAX_ROUND_TRIP: u64 = 1_000;
 /// Every map is at its base size by here.
-const END: u64 = QUIET + ROW_KEEP + STALE_KEEP + 15_000;
+const END: u64 = QUIET + 2 * ROW_KEEP + 40_000;
 /// The wall clock of a host at time 0.
 pub const WALL: u64 = 1_700_000_000_000;
 
@@ -55,8 +55,8 @@ pub enum Event {
     /// A member's next process, a host's next shipper.
     Boot(usize),
     Ship(usize),
-    /// Discovery tells a process which members there are.
-    View(Actor, u8),
+    /// Discovery tells a process which members there are, as of its n-th change.
+    View(Actor, u64, u8),
     Read,
     Fault,
     Heal,
@@ -64,7 +64,7 @@ pub enum Event {
     Quiet,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Actor {
     Shipper(usize),
     Member(usize),
@@ -98,6 +98,9 @@ pub struct World {
     pub reader_view: u8,
     /// Who is in the ring, as far as discovery knows.
     pub members: u8,
+    /// How often that changed, and which change each actor has seen.
+    pub n_changes: u64,
+    seen: BTreeMap<Actor, u64>,
     pub lives: Vec<Life>,
     pub epochs: BTreeMap<(usize, u64), usize>,
     pub accounts: Accounts,
@@ -166,6 +169,8 @@ impl World {
             views: vec![everyone; cfg.n_nodes],
             reader_view: everyone,
             members: everyone,
+            n_changes: 0,
+            seen: BTreeMap::new(),
             lives: Vec::new(),
             epochs: BTreeMap::new(),
             accounts: Accounts::default(),
@@ -271,7 +276,7 @@ impl World {
                 self.ship(node, wall);
                 Ok(())
             }
-            Event::View(actor, members) => self.see(actor, members),
+            Event::View(actor, nth, members) => self.see(actor, nth, members),
             Event::Read => self.read(),
             Event::Fault => self.fault(),
             Event::Heal => self.heal(),
@@ -283,7 +288,12 @@ impl World {
         }
     }
 
-    fn see(&mut self, actor: Actor, members: u8) -> Checked {
+    fn see(&mut self, actor: Actor, nth: u64, members: u8) -> Checked {
+        let newest = self.seen.insert(actor, nth).unwrap_or(0);
+        if newest > nth {
+            self.seen.insert(actor, newest);
+            return Ok(());
+        }
         let ring = ring(members, self.cfg.replicas);
         self.log(|_| format!("{actor:?} sees members {members:#06b}"));
         match actor {
