@@ -1,13 +1,14 @@
 //! The ledger of one process: per service, the increments it was handed; what Prometheus scrapes (LEDGER 8–9, 13).
 //!
-//! A series is born with 0 and shows no amount until that 0 was scraped (or 15 s passed), so that `increase()` sees
-//! its birth. Until then amounts are held back, and the batches they came in do not count as exposed.
+//! A series, one stat of a service, is born with 0 and shows no amount until that 0 was scraped (or the amount waited for
+//! 15 s), so that `increase()` sees its birth. Until then amounts are held back, and the batches they came in do not count
+//! as exposed.
 
-use crate::model::{Nanos, NodeId, RowMeta, ServiceId, Values};
+use crate::model::{Nanos, NodeId, RowMeta, ServiceId, Values, bits};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How long a new series waits for its 0 to be scraped.
+/// How long an amount waits for the 0 of its series to be scraped.
 const BIRTH: Nanos = 15_000_000_000;
 
 /// One service's counters in this process.
@@ -15,18 +16,18 @@ const BIRTH: Nanos = 15_000_000_000;
 pub(super) struct Account {
     pub(super) name: Arc<str>,
     pub(super) stack: Arc<str>,
-    /// What a scrape shows.
+    /// What a scrape shows of the series that are born.
     pub(super) shown: Values,
-    /// Held back until the 0 was shown: per node, since which batch of which epoch.
+    /// Amounts of series that are not, by the node they came from.
     held: BTreeMap<NodeId, Held>,
-    born: Nanos,
-    zero_shown: bool,
     /// When a row of the service was last here.
     last_row: Nanos,
 }
 
+/// Amounts held back since this moment and this batch of this epoch.
 #[derive(Debug)]
 struct Held {
+    since: Nanos,
     epoch: u64,
     first: u64,
     amounts: Values,
@@ -44,8 +45,6 @@ impl Ledger {
             stack: row.stack.clone(),
             shown: Values::default(),
             held: BTreeMap::new(),
-            born: now,
-            zero_shown: false,
             last_row: now,
         });
         account.last_row = now;
@@ -55,17 +54,19 @@ impl Ledger {
     /// Books what batch `n` hands over for a row.
     pub(super) fn add(&mut self, row: &RowMeta, epoch: u64, n: u64, amounts: &Values, now: Nanos) {
         let account = self.open(row, now);
-        if account.released(now) {
-            account.release();
-            account.shown.add_all(amounts);
+        let (mut shown, mut waits) = (amounts.clone(), amounts.clone());
+        waits.retain(!account.shown.present());
+        shown.retain(account.shown.present());
+        account.shown.add_all(&shown);
+        if waits.is_empty() {
             return;
         }
         let held = account.held.entry(row.node_id.clone());
-        let held = held.or_insert_with(|| Held { epoch, first: n, amounts: Values::default() });
+        let held = held.or_insert_with(|| Held { since: now, epoch, first: n, amounts: Values::default() });
         if held.epoch != epoch {
             (held.epoch, held.first) = (epoch, n);
         }
-        held.amounts.add_all(amounts);
+        held.amounts.add_all(&waits);
     }
 
     /// The last batch of a node, up to `stored`, whose amounts a scrape now would show.
@@ -76,18 +77,17 @@ impl Ledger {
 
     /// Shows what has waited long enough; before a scrape's snapshot.
     pub(super) fn ripen(&mut self, now: Nanos) {
-        for account in self.0.values_mut().filter(|account| account.released(now)) {
-            account.release();
+        for account in self.0.values_mut() {
+            let ripe = account.held.values().filter(|held| now.saturating_sub(held.since) >= BIRTH);
+            let ripe = ripe.fold(0, |mask, held| mask | held.amounts.present());
+            account.bear(ripe);
         }
     }
 
-    /// The 0 of these services was scraped.
-    pub(super) fn zeros_shown<'a>(&mut self, services: impl IntoIterator<Item = &'a ServiceId>) {
-        for service in services {
-            if let Some(account) = self.0.get_mut(service) {
-                account.zero_shown = true;
-                account.release();
-            }
+    /// These series of a service were scraped: they are born.
+    pub(super) fn scraped(&mut self, service: &ServiceId, series: u64) {
+        if let Some(account) = self.0.get_mut(service) {
+            account.bear(series);
         }
     }
 
@@ -123,15 +123,22 @@ impl Ledger {
 }
 
 impl Account {
-    pub(super) fn waits_for_zero(&self) -> bool {
-        !self.zero_shown
+    /// The series that amounts are held back for.
+    pub(super) fn waiting(&self) -> u64 {
+        self.held.values().fold(0, |mask, held| mask | held.amounts.present())
     }
-    fn released(&self, now: Nanos) -> bool {
-        self.zero_shown || now.saturating_sub(self.born) >= BIRTH
-    }
-    fn release(&mut self) {
-        for held in std::mem::take(&mut self.held).into_values() {
-            self.shown.add_all(&held.amounts);
+
+    /// Series show their amounts from here on.
+    fn bear(&mut self, series: u64) {
+        for stat in bits(series) {
+            self.shown.add(stat, 0);
         }
+        self.held.retain(|_, held| {
+            let mut amounts = held.amounts.clone();
+            amounts.retain(series);
+            self.shown.add_all(&amounts);
+            held.amounts.retain(!series);
+            !held.amounts.is_empty()
+        });
     }
 }

@@ -1,6 +1,7 @@
 //! A scrape's snapshot: taken at one moment, and reported back once its body was fully written (LEDGER 9, 14).
 
 use super::Aggregate;
+use super::node::Node;
 use crate::model::{Millis, Nanos, NodeId, ServiceId, TaskMeta, Values, bits};
 use crate::stat::{COUNTERS, GROUPED, Group};
 use std::collections::BTreeMap;
@@ -38,7 +39,8 @@ pub struct ScrapedService {
 #[derive(Debug, Clone, Default)]
 pub struct Mark {
     nodes: Vec<(NodeId, u64, u64)>,
-    zeros: Vec<ServiceId>,
+    /// Series that are shown for the first time.
+    births: Vec<(ServiceId, u64)>,
 }
 
 /// See the head of this file.
@@ -64,16 +66,22 @@ impl Aggregate {
         });
         let tasks = tasks.collect();
         let mut gauges = self.gauges(now);
+        let mut mark =
+            Mark { nodes: self.nodes.iter().map(|(id, node)| self.showable(id, node)).collect(), births: Vec::new() };
         let services = self.ledger.iter().map(|(service, account)| {
             let (gauges, fresh) = gauges.remove(service).unwrap_or_default();
             let mut counters = account.shown.clone();
-            // A series is there, with 0, from the service's birth: counters of a stat the rows have.
-            self.stats_of(service).for_each(|stat| counters.add(stat, 0));
+            // A series is there, with 0, from the first sight of its stat on.
+            bits(self.counted(service) | account.waiting()).for_each(|stat| counters.add(stat, 0));
+            let births = counters.present() & !account.shown.present();
+            if births != 0 {
+                mark.births.push((service.clone(), births));
+            }
             let (name, stack) = (account.name.clone(), account.stack.clone());
             ScrapedService { service_id: service.clone(), name, stack, counters, gauges, fresh }
         });
         let services = services.collect();
-        Scrape { tasks, services, mark: self.mark() }
+        Scrape { tasks, services, mark }
     }
 
     /// The body of a scrape was fully written: its amounts have been shown.
@@ -83,26 +91,22 @@ impl Aggregate {
                 node.exposed = node.exposed.max(*n);
             }
         }
-        self.ledger.zeros_shown(&mark.zeros);
+        for (service, series) in &mark.births {
+            self.ledger.scraped(service, *series);
+        }
         self.scraped = now;
     }
 
-    fn mark(&self) -> Mark {
-        let shown = |(id, node): (&NodeId, &super::node::Node)| {
-            (id.clone(), node.epoch, self.ledger.showable(id, node.epoch, node.stored))
-        };
-        let zeros = self.ledger.iter().filter(|(_, account)| account.waits_for_zero());
-        Mark {
-            nodes: self.nodes.iter().map(shown).collect(),
-            zeros: zeros.map(|(service, _)| service.clone()).collect(),
-        }
+    /// A node, its epoch, and the last of its batches that a scrape now would show.
+    fn showable(&self, id: &NodeId, node: &Node) -> (NodeId, u64, u64) {
+        (id.clone(), node.epoch, self.ledger.showable(id, node.epoch, node.stored))
     }
 
-    fn stats_of(&self, service: &ServiceId) -> impl Iterator<Item = crate::stat::Stat> + use<> {
+    /// The counters that a service's rows here have.
+    fn counted(&self, service: &ServiceId) -> u64 {
         let from = (service.clone(), NodeId::lowest());
         let rows = self.by_row.range(from..).take_while(|((other, _), _)| other == service);
-        let present = rows.fold(0, |mask, (_, at)| mask | self.rows[*at].values.present());
-        bits(present & COUNTERS)
+        rows.fold(0, |mask, (_, at)| mask | self.rows[*at].values.present()) & COUNTERS
     }
 
     fn gauges(&self, now: Nanos) -> BTreeMap<ServiceId, (Values, u64)> {

@@ -178,7 +178,11 @@ impl Accounts {
     /// A process's ledger is what the batches it applied brought.
     pub fn ledger(&self, gen_: Gen, ledger: &Money) -> Checked {
         let brought = &self.processes[&gen_].ledger;
-        if brought == ledger { Ok(()) } else { violation("L1", format!("{gen_:?} was brought {brought:?}, has {ledger:?}")) }
+        if brought == ledger {
+            Ok(())
+        } else {
+            violation("L1", format!("{gen_:?} was brought {brought:?}, has {ledger:?}"))
+        }
     }
 
     /// A scrape's body, at true time `now`; `ledger` is the process's at that moment.
@@ -198,8 +202,7 @@ impl Accounts {
             }
         }
         for (service, stat) in Money::cells() {
-            let (shown, before, held) =
-                (body.0[service][stat], process.body.0[service][stat], ledger.0[service][stat]);
+            let (shown, before, held) = (body.0[service][stat], process.body.0[service][stat], ledger.0[service][stat]);
             if shown < before {
                 return violation("L2", format!("series {service}/{stat} of {gen_:?} fell from {before} to {shown}"));
             }

@@ -50,8 +50,7 @@ impl World {
         let offset = self.rng.below(1_000_000_000);
         let ring_id = ring(self.members, self.cfg.replicas).id();
         let aggregate = Aggregate::new(cfg, ring_id, (self.now + offset) * 1_000_000);
-        let process =
-            Process { member: number, gen_, aggregate, thaw: 0, conns: Vec::new(), leaving: false, offset };
+        let process = Process { member: number, gen_, aggregate, thaw: 0, conns: Vec::new(), leaving: false, offset };
         self.processes.insert(gen_, process);
         self.current[number] = Some(gen_);
         self.accounts.born(gen_);
@@ -185,12 +184,16 @@ impl World {
         let delay = self.cfg.scrape_every - 200 + self.rng.below(400);
         self.after(delay, Event::Scrape(number, server));
         let Some(gen_) = self.current[number] else { return Ok(()) };
-        let Some(process) = self.processes.get_mut(&gen_).filter(|process| process.thaw <= self.now) else { return Ok(()) };
+        let Some(process) = self.processes.get_mut(&gen_).filter(|process| process.thaw <= self.now) else {
+            return Ok(());
+        };
         let clock = process.clock(self.now);
         let scrape = process.aggregate.scrape(clock);
         let ledger = Money::of(&process.aggregate.ledger());
         let fate = if self.now >= HEAL { 500 } else { self.rng.below(1000) };
-        self.log(|_| format!("{gen_:?}: scraped by server {server}, {}", if fate < 150 { "body lost" } else { "ingested" }));
+        self.log(|_| {
+            format!("{gen_:?}: scraped by server {server}, {}", if fate < 150 { "body lost" } else { "ingested" })
+        });
         if self.now < crate::world::QUIET {
             self.accounts.body(gen_, &scrape, &ledger, fate >= 150, self.now)?;
         }
@@ -222,7 +225,9 @@ impl World {
     pub fn expire(&mut self, number: usize) -> Checked {
         self.after(3_000, Event::Expire(number));
         let Some(gen_) = self.current[number] else { return Ok(()) };
-        let Some(process) = self.processes.get_mut(&gen_).filter(|process| process.thaw <= self.now) else { return Ok(()) };
+        let Some(process) = self.processes.get_mut(&gen_).filter(|process| process.thaw <= self.now) else {
+            return Ok(());
+        };
         let clock = process.clock(self.now);
         process.aggregate.expire(clock);
         self.touched(Actor::Member(number))

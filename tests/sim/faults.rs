@@ -73,10 +73,8 @@ impl World {
                 }
             }
             Fault::Cut => {
-                let (way, until) = (
-                    if self.rng.chance(500) { Way::Up } else { Way::Down },
-                    self.now + self.rng.between(500, 20_000),
-                );
+                let (way, until) =
+                    (if self.rng.chance(500) { Way::Up } else { Way::Down }, self.now + self.rng.between(500, 20_000));
                 self.net.cuts.insert((node, number, way), until.min(HEAL));
                 self.note(if way == Way::Up { "cut up" } else { "cut down" });
                 self.log(|_| format!("node {node} to member {number}: {way:?} cut until {until}"));

@@ -92,7 +92,10 @@ impl Reader {
             let fell = floor.iter().flat_map(Values::iter).find(|(stat, value)| *value > totals.or_zero(*stat));
             if let Some((stat, value)) = fell {
                 let now = totals.or_zero(stat);
-                return violation("T", format!("{node}/{service} {stat:?} of epoch {epoch} fell from {value} to {now}"));
+                return violation(
+                    "T",
+                    format!("{node}/{service} {stat:?} of epoch {epoch} fell from {value} to {now}"),
+                );
             }
         }
         for (node, epoch, service) in self.floors.keys().filter(|(node, epoch, _)| answer.epochs[node] == *epoch) {
@@ -114,7 +117,8 @@ impl Reader {
                 let total = answer.rows.get(&(node.clone(), service.clone())).map(|row| &row.values);
                 for (stat, value) in row.values.iter().filter(|(stat, _)| COUNTERS & stat.bit() != 0) {
                     if total.is_none_or(|total| total.or_zero(stat) < value) {
-                        let text = format!("complete, but {node}/{service} {stat:?} is {total:?}, was {value} at {then}");
+                        let text =
+                            format!("complete, but {node}/{service} {stat:?} is {total:?}, was {value} at {then}");
                         return violation("T", text);
                     }
                 }

@@ -2,8 +2,8 @@
 
 use crate::accounts::Cause;
 use crate::check::Checked;
-use crate::money::Money;
 use crate::host::carried;
+use crate::money::Money;
 use crate::net::{Arrival, ConnId, Down, Up};
 use crate::truth::Life;
 use crate::world::{Actor, Event, MAX_CATCH_UP, ROW_KEEP, WALL, World, member, ring};
@@ -187,7 +187,10 @@ impl World {
         self.log(|_| format!("node {node}: batch {n} to {to}"));
         let at = self.net.send_up(conn, &Up::Batch(batch), self.now, &mut self.rng);
         self.at(at, Event::Up(conn));
-        if self.cfg.kinds.contains(&crate::faults::Fault::Repeat) && self.now < crate::world::HEAL && self.rng.chance(60) {
+        if self.cfg.kinds.contains(&crate::faults::Fault::Repeat)
+            && self.now < crate::world::HEAL
+            && self.rng.chance(60)
+        {
             let at = self.net.repeat(conn, self.now, &mut self.rng).unwrap_or(self.now);
             self.at(at, Event::Up(conn));
         }

@@ -405,9 +405,8 @@ impl World {
 
     fn at_quiet(&mut self) -> Checked {
         let answer = self.ask()?;
-        let newest: BTreeMap<usize, &Life> = (0..self.cfg.n_nodes)
-            .map(|node| (node, &self.lives[self.shippers[node].as_ref().unwrap().life]))
-            .collect();
+        let newest: BTreeMap<usize, &Life> =
+            (0..self.cfg.n_nodes).map(|node| (node, &self.lives[self.shippers[node].as_ref().unwrap().life])).collect();
         self.reader.equals(&answer, &newest)?;
         self.owners_have_all()?;
         let pooled = self.shippers.iter().flatten().fold(Money::default(), |mut sum, shipper| {
