@@ -269,33 +269,39 @@ impl Outbox {
         }
     }
 
+    /// Nobody will say what became of a batch in flight.
+    fn give_up(&mut self, sent: Option<peer::Sent>) {
+        for (service, amounts) in sent.into_iter().flat_map(|sent| sent.amounts) {
+            if let Some(row) = self.books.rows.get_mut(&service) {
+                row.dropped.add_all(&amounts.total());
+            }
+        }
+    }
+
     fn new_epoch(&mut self, epoch: u64) {
         self.epoch = epoch.max(self.epoch + 1);
         self.n = 0;
-        for peer in self.peers.values_mut() {
-            for (service, amounts) in peer.forget_all().into_iter().flat_map(|sent| sent.amounts) {
-                if let Some(row) = self.books.rows.get_mut(&service) {
-                    row.dropped.add_all(&amounts.total());
-                }
-            }
+        let mut peers = std::mem::take(&mut self.peers);
+        for peer in peers.values_mut() {
             peer.close();
+            self.unconfirmed += peer.forget_unexposed(u64::MAX);
+            self.give_up(peer.take_out());
         }
+        self.peers = peers;
     }
 
     fn forget(&mut self, now: Nanos) {
         let width = amounts::width(self.cfg.max_catch_up);
         let oldest = (now / width + 1).saturating_sub(self.cfg.max_catch_up / width);
         self.books.drop_old(oldest);
-        for peer in self.peers.values_mut() {
+        let mut peers = std::mem::take(&mut self.peers);
+        for peer in peers.values_mut() {
             self.unconfirmed += peer.forget_unexposed(oldest);
             if peer.lost(now, self.cfg.max_catch_up) {
-                for (service, amounts) in peer.forget_all().into_iter().flat_map(|sent| sent.amounts) {
-                    if let Some(row) = self.books.rows.get_mut(&service) {
-                        row.dropped.add_all(&amounts.total());
-                    }
-                }
+                self.give_up(peer.take_out());
             }
         }
+        self.peers = peers;
     }
 
     /// The ring's id, for those who ask.

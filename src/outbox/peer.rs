@@ -119,14 +119,14 @@ impl Peer {
     }
 
     pub(super) fn bye(&mut self, bye: &Bye) -> Vec<Sent> {
-        self.unexposed.retain(|sent| sent.n > bye.exposed);
         self.close();
         self.process = None;
-        self.forget_all()
+        self.unexposed.drain(..).chain(self.out.take()).filter(|sent| sent.n > bye.exposed).collect()
     }
 
-    pub(super) fn forget_all(&mut self) -> Vec<Sent> {
-        self.unexposed.drain(..).chain(self.out.take()).collect()
+    /// The batch in flight.
+    pub(super) fn take_out(&mut self) -> Option<Sent> {
+        self.out.take()
     }
 
     /// Forgets acknowledged amounts that no scrape showed in time; how many batches held such.

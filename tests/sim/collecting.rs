@@ -5,7 +5,7 @@ use crate::money::Money;
 use crate::net::{Arrival, ConnId, Down, Up};
 use crate::rng::Rng;
 use crate::world::{Actor, ENDED_KEEP, Event, HEAL, MAX_ROUND_TRIP, ROW_KEEP, STALE_KEEP, World, member, ring};
-use swarmstats::aggregate::{Aggregate, AggregateConfig, HelloError, Mark, Stored, StreamId};
+use swarmstats::aggregate::{Aggregate, AggregateConfig, BatchError, HelloError, Mark, Stored, StreamId};
 use swarmstats::message::{Batch, Bye, Hello};
 use swarmstats::model::{Gen, Nanos};
 
@@ -174,6 +174,10 @@ impl World {
                     self.note("batch of another ring");
                 }
                 self.end_down(conn, Some(&Down::Ack(ack)));
+            }
+            Err(BatchError::Forgotten(_)) => {
+                self.note("stream forgotten after a long silence");
+                self.end_down(conn, None);
             }
             Err(error) => return violation("stream", format!("{gen_:?} ends stream {stream:?}: {error}")),
         }

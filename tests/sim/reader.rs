@@ -2,7 +2,7 @@
 
 use crate::check::{Checked, Oracle, violation};
 use std::collections::{BTreeMap, BTreeSet};
-use swarmstats::model::{NodeId, ServiceId, Values};
+use swarmstats::model::{NodeId, ServiceId, Values, Version};
 use swarmstats::stat::COUNTERS;
 use swarmstats::view::{Holding, NodeView, RowView};
 
@@ -11,6 +11,7 @@ use swarmstats::view::{Holding, NodeView, RowView};
 pub struct Reader {
     rows: BTreeMap<(NodeId, ServiceId), RowView>,
     nodes: BTreeMap<NodeId, NodeView>,
+    epochs: BTreeMap<NodeId, u64>,
     /// The highest total each (node, epoch, service) was answered with.
     floors: BTreeMap<(NodeId, u64, ServiceId), Values>,
 }
@@ -20,60 +21,66 @@ pub struct Reader {
 pub struct Answer {
     pub complete: bool,
     pub rows: BTreeMap<(NodeId, ServiceId), RowView>,
-    /// The newest epoch of each node.
-    pub epochs: BTreeMap<NodeId, u64>,
 }
 
 impl Reader {
     /// Joins what the members hold; `known` are the nodes configured.
     pub fn read(&mut self, known: &[NodeId], holdings: &[Holding]) -> Answer {
-        let mut fresh = BTreeSet::new();
-        let mut fresh_nodes = BTreeSet::new();
-        for holding in holdings {
-            for node in &holding.nodes {
-                let id = node.meta.node_id.clone();
-                if node.fresh {
-                    fresh_nodes.insert(id.clone());
-                }
-                if self.nodes.get(&id).is_none_or(|old| old.version < node.version) {
-                    self.nodes.insert(id, node.clone());
+        self.choose_epochs(holdings);
+        let current = |node: &NodeId, version: Version| self.epochs.get(node) == Some(&version.epoch);
+        let (mut fresh, mut fresh_nodes) = (BTreeSet::new(), BTreeSet::new());
+        for node in holdings.iter().flat_map(|holding| &holding.nodes) {
+            let id = &node.meta.node_id;
+            if current(id, node.version) {
+                fresh_nodes.extend(Some(id.clone()).filter(|_| node.fresh));
+                if self.nodes.get(id).is_none_or(|old| old.version < node.version || !current(id, old.version)) {
+                    self.nodes.insert(id.clone(), node.clone());
                 }
             }
-            for row in &holding.rows {
-                let key = (row.meta.node_id.clone(), row.meta.service_id.clone());
-                if row.fresh {
-                    fresh.insert(key.clone());
-                }
-                if self.rows.get(&key).is_none_or(|old| old.version < row.version) {
+        }
+        for row in holdings.iter().flat_map(|holding| &holding.rows) {
+            let key = (row.meta.node_id.clone(), row.meta.service_id.clone());
+            if current(&key.0, row.version) {
+                fresh.extend(Some(key.clone()).filter(|_| row.fresh));
+                if self.rows.get(&key).is_none_or(|old| old.version < row.version || !current(&key.0, old.version)) {
                     self.rows.insert(key, row.clone());
                 }
             }
         }
-        let epochs = self.forget();
+        self.nodes.retain(|id, node| current(id, node.version));
+        let nodes = &self.nodes;
+        self.rows.retain(|(id, service), row| {
+            // A newer node row that does not list a row ends it.
+            let ended = |node: &NodeView| node.version >= row.version && !node.meta.services.contains(service);
+            current(id, row.version) && !nodes.get(id).is_some_and(ended)
+        });
         let has = |id: &NodeId| {
             let lists = |node: &NodeView| {
                 node.meta.services.iter().all(|service| fresh.contains(&(id.clone(), service.clone())))
             };
             fresh_nodes.contains(id) && self.nodes.get(id).is_some_and(lists)
         };
-        Answer { complete: known.iter().all(has), rows: self.rows.clone(), epochs }
+        Answer { complete: known.iter().all(has), rows: self.rows.clone() }
     }
 
-    /// A newer epoch of a node voids its older rows; a newer node row that does not list a row ends it.
-    fn forget(&mut self) -> BTreeMap<NodeId, u64> {
-        let mut epochs: BTreeMap<NodeId, u64> = BTreeMap::new();
-        let rows = self.rows.iter().map(|((node, _), row)| (node, row.version.epoch));
-        for (node, epoch) in rows.chain(self.nodes.iter().map(|(node, view)| (node, view.version.epoch))) {
-            let newest = epochs.entry(node.clone()).or_default();
-            *newest = epoch.max(*newest);
+    /// The epoch of a node that counts: the highest that is fresh, for only a living shipper's is; else the one so far.
+    /// (The highest known is wrong for ever where a clock was set back and all who could tell the shipper are gone.)
+    fn choose_epochs(&mut self, holdings: &[Holding]) {
+        let nodes = holdings.iter().flat_map(|holding| &holding.nodes);
+        let nodes = nodes.map(|node| (&node.meta.node_id, node.version.epoch, node.fresh));
+        let rows = holdings.iter().flat_map(|holding| &holding.rows);
+        let rows = rows.map(|row| (&row.meta.node_id, row.version.epoch, row.fresh));
+        let (mut highest, mut living) = (BTreeMap::new(), BTreeMap::new());
+        for (node, epoch, fresh) in nodes.chain(rows) {
+            let best = if fresh { living.entry(node).or_default() } else { highest.entry(node).or_default() };
+            *best = epoch.max(*best);
         }
-        let nodes = &self.nodes;
-        self.rows.retain(|(id, service), row| {
-            let ended = |node: &NodeView| node.version >= row.version && !node.meta.services.contains(service);
-            row.version.epoch == epochs[id] && !nodes.get(id).is_some_and(ended)
-        });
-        self.nodes.retain(|id, node| node.version.epoch == epochs[id]);
-        epochs
+        for (node, epoch) in highest {
+            self.epochs.entry(node.clone()).or_insert(epoch);
+        }
+        for (node, epoch) in living {
+            self.epochs.insert(node.clone(), epoch);
+        }
     }
 
     /// T: never above the truth, never back, and if complete then not older than the bound.
@@ -98,7 +105,7 @@ impl Reader {
                 );
             }
         }
-        for (node, epoch, service) in self.floors.keys().filter(|(node, epoch, _)| answer.epochs[node] == *epoch) {
+        for (node, epoch, service) in self.floors.keys().filter(|(node, epoch, _)| self.epochs[node] == *epoch) {
             if !answer.rows.contains_key(&(node.clone(), service.clone())) {
                 return violation("T", format!("{node}/{service} of epoch {epoch} is gone from the answer"));
             }
