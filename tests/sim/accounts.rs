@@ -6,7 +6,8 @@
 //! the kinds that LEDGER names are allowed.
 
 use crate::check::{Checked, violation};
-use crate::money::{Cells, Money};
+use crate::host::COUNTED;
+use crate::money::{Cells, Money, cells};
 use std::collections::{BTreeMap, BTreeSet};
 use swarmstats::aggregate::Scrape;
 use swarmstats::model::{Gen, ServiceId};
@@ -48,7 +49,7 @@ struct Process {
     ingested: Money,
     /// Since when a service has an account, and whether a body has shown it.
     born: BTreeMap<ServiceId, u64>,
-    seen: BTreeSet<(ServiceId, usize)>,
+    seen: BTreeSet<usize>,
 }
 
 /// Why amounts left what is owed.
@@ -190,28 +191,27 @@ impl Accounts {
         let process = self.processes.get_mut(&gen_).unwrap();
         let mut body = Money::default();
         for service in &scrape.services {
-            body.add_values(&service.service_id, &service.counters);
-            let born = process.born.get(&service.service_id).copied().unwrap_or(now);
-            let place = crate::money::place(&service.service_id);
-            for (at, stat) in crate::host::COUNTED.iter().enumerate() {
-                let Some(value) = service.counters.get(*stat) else { continue };
-                let first = process.seen.insert((service.service_id.clone(), at));
-                if first && value > 0 && now < born + 15_000 {
-                    return violation("birth", format!("series {place}/{stat:?} of {gen_:?} is born with {value}"));
+            let id = &service.service_id;
+            body.add_values(id, &service.counters);
+            let old = process.born.get(id).is_some_and(|born| born + 15_000 <= now);
+            for (cell, stat) in cells(id).zip(COUNTED) {
+                let Some(value) = service.counters.get(stat) else { continue };
+                if process.seen.insert(cell) && value > 0 && !old {
+                    return violation("birth", format!("series {id}/{stat:?} of {gen_:?} is born with {value}"));
                 }
             }
         }
-        for (service, stat) in Money::cells() {
-            let (shown, before, held) = (body.0[service][stat], process.body.0[service][stat], ledger.0[service][stat]);
+        for (cell, shown) in body.0.into_iter().enumerate() {
+            let (before, held) = (process.body.0[cell], ledger.0[cell]);
             if shown < before {
-                return violation("L2", format!("series {service}/{stat} of {gen_:?} fell from {before} to {shown}"));
+                return violation("L2", format!("series {cell} of {gen_:?} fell from {before} to {shown}"));
             }
             // Amounts of a series are shown all, or while it waits for its 0 not at all.
             if shown != held && shown != 0 {
-                return violation("L2", format!("series {service}/{stat} of {gen_:?} shows {shown} of {held}"));
+                return violation("L2", format!("series {cell} of {gen_:?} shows {shown} of {held}"));
             }
             if ingested && shown == held {
-                process.visible[service][stat] = process.applied.len();
+                process.visible[cell] = process.applied.len();
             }
         }
         process.body = body;
@@ -227,9 +227,10 @@ impl Accounts {
         let mut old = std::mem::take(&mut process.born);
         process.born = services.map(|service| (service.clone(), old.remove(service).unwrap_or(now))).collect();
         for service in old.into_keys() {
-            let place = crate::money::place(&service);
-            process.seen.retain(|(other, _)| *other != service);
-            process.body.0[place] = Default::default();
+            for cell in cells(&service) {
+                process.seen.remove(&cell);
+                process.body.0[cell] = 0;
+            }
         }
     }
 
@@ -247,10 +248,7 @@ impl Accounts {
     /// What dead processes had shown.
     pub fn last_scraped(&self) -> Money {
         let dead = self.processes.values().filter(|process| !process.alive);
-        dead.fold(Money::default(), |mut sum, process| {
-            sum += process.ingested;
-            sum
-        })
+        dead.map(|process| process.ingested).sum()
     }
 
     pub fn shipper_died(&mut self, node: usize) -> Checked {
@@ -264,12 +262,8 @@ impl Accounts {
 
     /// What is owed and does not count at its process.
     pub fn owed(&self) -> Money {
-        let ids = self.owing.values().flatten();
-        ids.fold(Money::default(), |mut sum, id| {
-            let packet = &self.packets[id];
-            sum += packet.owed.only(|service, stat| !self.counts(*id, packet, service, stat));
-            sum
-        })
+        let packets = self.owing.values().flatten().map(|id| (*id, &self.packets[id]));
+        packets.map(|(id, packet)| packet.owed.only(|cell| !self.counts(id, packet, cell))).sum()
     }
 
     /// Everything ever owed by a shipper counts at its process: nothing is under way.
@@ -277,10 +271,10 @@ impl Accounts {
         self.owed().is_zero()
     }
 
-    fn counts(&self, id: PacketId, packet: &Packet, service: usize, stat: usize) -> bool {
+    fn counts(&self, id: PacketId, packet: &Packet, cell: usize) -> bool {
         let process = &self.processes[&packet.process];
         let Some(place) = process.places.get(&id) else { return false };
-        process.alive || *place < process.visible[service][stat]
+        process.alive || *place < process.visible[cell]
     }
 
     /// The packet's (counted twice, not counted).
@@ -290,10 +284,7 @@ impl Accounts {
         over += packet.dropped;
         under += packet.orphaned;
         under += packet.exposed;
-        (
-            over.only(|service, stat| self.counts(id, packet, service, stat)),
-            under.only(|service, stat| !self.counts(id, packet, service, stat)),
-        )
+        (over.only(|cell| self.counts(id, packet, cell)), under.only(|cell| !self.counts(id, packet, cell)))
     }
 
     /// Books the packet's blur, and refuses the kinds that must not be.
@@ -306,12 +297,12 @@ impl Accounts {
         self.under += under;
         self.under -= old_under;
         let packet = &self.packets[&id];
-        let counts = |service: usize, stat: usize| self.counts(id, packet, service, stat);
+        let counts = |cell: usize| self.counts(id, packet, cell);
         let alive = self.processes[&packet.process].alive;
         if alive && !packet.returned.only(counts).is_zero() {
             return violation("L1", format!("packet {id:?} is counted by {:?} and was handed on", packet.process));
         }
-        if !packet.exposed.only(|service, stat| !counts(service, stat)).is_zero() {
+        if !packet.exposed.only(|cell| !counts(cell)).is_zero() {
             let text = format!("packet {id:?} was taken for exposed, but no scrape of {:?} shows it", packet.process);
             return violation("L1", text);
         }

@@ -120,9 +120,9 @@ impl World {
                     Up::Hello(hello) => self.take_hello(gen_, conn, &hello),
                     Up::Batch(batch) => self.take_batch(gen_, conn, &batch)?,
                 }
-                let number = self.net.conns[conn].member;
+                let (node, number) = (self.net.conns[conn].node, self.net.conns[conn].member);
                 self.touched(Actor::Member(number))?;
-                self.look_at(gen_)
+                self.look_at(gen_, node)
             }
         }
     }
