@@ -173,6 +173,7 @@ lab_status() {
 lab_down() {
     local i pids=() pid
     for i in 1 2 3; do
+        ip link del "swarmstats-v$i" 2>/dev/null || true
         node_destroy "swarmstats-n$i" "$lab_dir/n$i" &
         pids+=($!)
     done

@@ -72,7 +72,10 @@ node_create() {
         mkdir -p "${resolv%/*}"
         [ -e "$resolv" ] || touch "$resolv"
         mount --bind "$2/resolv.conf" "$resolv"
-        [ ! -d /etc/docker ] || mount -t tmpfs tmpfs /etc/docker
+        for folder in /etc/docker /var/lib/docker /opt/containerd; do # written to whatever the engine is told
+            mkdir -p "$folder"
+            mount -t tmpfs tmpfs "$folder"
+        done
         exec sleep infinity' node "$name" "$dir"
     until_true 5 "node $name" grep -qz sleep "/proc/$(cat "$dir/node.pid")/comm"
 }

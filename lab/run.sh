@@ -13,8 +13,6 @@ run() {
     exec 9>"$state/run.lock"
     flock -n 9 || die "./dev run is at work in this checkout already"
     trap run_end EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
 
     build
     [[ ${DOCKER_HOST:-} != unix://* ]] || socket=${DOCKER_HOST#unix://}
@@ -39,7 +37,8 @@ run() {
     say "logs     target/run/log"
     say "Ctrl-C ends it"
     if [ -t 1 ]; then
-        interruptible "$release/docker-swarmstats"
+        "$release/docker-swarmstats" <&0 9>&- & # of this session: the terminal's size and keys are its own
+        wait $!
     else
         while true; do
             interruptible "$release/docker-swarmstats" --no-stream
@@ -80,8 +79,8 @@ run_private_engine() {
 run_end() {
     trap '' INT TERM
     trap - EXIT
-    [ -z "${child:-}" ] || kill -TERM "$child" 2>/dev/null || true
     say "stopping"
+    end_jobs
     stop "$run_dir/shipper.pid"
     stop "$run_dir/collectord.pid"
     ! [ -d "$run_dir/node" ] || node_destroy "$run_node" "$run_dir/node"
