@@ -50,6 +50,11 @@ lab_up() {
     say "starting the services"
     lab_docker 1 stack deploy --detach=true --resolve-image never -c lab/lab.yml lab 2>&1 | sed 's/^/dev:   /'
     until_true 90 "all tasks of the lab running" lab_tasks_run
+    # One node after the other: engines that join an overlay network at one moment may wait 30 s for each other.
+    for i in 2 3 4; do
+        lab_docker 1 service scale --detach "lab_traffic=$i" >/dev/null
+        until_true 90 "traffic task $i running" lab_tasks_run
+    done
     lab_env
     if $tier; then
         say "starting three collectord and three shippers"

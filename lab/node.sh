@@ -11,8 +11,11 @@
 
 node_needs() {
     [ "$(id -u)" = 0 ] || die "an engine of our own needs root"
-    need dockerd=docker.io docker=docker.io containerd=containerd runc=runc iptables=iptables ip=iproute2 busybox=busybox-static
-    ! ldd "$(command -v busybox)" >/dev/null 2>&1 || need no-static-busybox=busybox-static
+    need dockerd=docker.io docker=docker.io iptables=iptables ip=iproute2 busybox=busybox-static
+    need docker=docker-cli # newer releases have the client apart
+    if ldd "$(command -v busybox)" >/dev/null 2>&1; then # a dynamic busybox does not run alone in an image
+        need static-busybox=busybox-static
+    fi
 }
 
 # spawn PIDFILE LOG COMMAND…: starts a process of its own session. (9 is the lock of `run`.)
