@@ -5,7 +5,7 @@
 //! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary,
 //!   [`message`] what shipper and collector say, [`view`] what is asked and answered, [`codec`] the block of a batch,
 //!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows.
-//! * **adapters** (pure translation): [`retry`] how long to wait.
+//! * **adapters** (pure translation): [`wire`] protobuf, [`retry`] how long to wait.
 
 pub mod stat;
 pub mod model;
@@ -16,4 +16,5 @@ pub mod shard;
 pub mod outbox;
 pub mod aggregate;
 
+pub mod wire;
 pub mod retry;

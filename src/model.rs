@@ -274,6 +274,21 @@ impl Default for Counts {
     }
 }
 
+/// How many numbers a [`Counts`] is as a list.
+pub const N_COUNTS: usize = 3 + N_STATS;
+
+impl Counts {
+    /// Running, fresh, ended, then who has each stat by its number.
+    pub fn list(&self) -> Vec<u64> {
+        [self.running, self.fresh, self.ended].into_iter().chain(self.have).collect()
+    }
+    /// The counts of such a list; a shorter one (an older peer's) has nothing of the later stats.
+    pub fn of_list(list: &[u64]) -> Counts {
+        let at = |place: usize| list.get(place).copied().unwrap_or(0);
+        Counts { running: at(0), fresh: at(1), ended: at(2), have: std::array::from_fn(|number| at(3 + number)) }
+    }
+}
+
 /// Container labels worth carrying: only those the config names, bounded in number and size.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 /// At most this many labels a task.
