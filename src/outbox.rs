@@ -99,7 +99,8 @@ pub struct OutboxSizes {
 pub struct Outbox {
     cfg: OutboxConfig,
     layout: Layout,
-    ring: Arc<Ring>,
+    /// None until discovery first found a member.
+    ring: Option<Arc<Ring>>,
     epoch: u64,
     k: u64,
     n: u64,
@@ -111,19 +112,14 @@ pub struct Outbox {
 
 impl Outbox {
     /// An outbox with nothing in it; its epoch is the wall clock's at the start until an answer names a higher one.
-    pub fn new(cfg: OutboxConfig, ring: Arc<Ring>) -> Outbox {
+    pub fn new(cfg: OutboxConfig, ring: impl Into<Option<Arc<Ring>>>) -> Outbox {
         let (books, layout, epoch) = (Books::new(&cfg), Layout::of_mask(cfg.stats), cfg.started.max(1));
-        Outbox { cfg, layout, ring, epoch, k: 0, n: 0, books, peers: BTreeMap::new(), unconfirmed: 0 }
+        Outbox { cfg, layout, ring: ring.into(), epoch, k: 0, n: 0, books, peers: BTreeMap::new(), unconfirmed: 0 }
     }
 
     /// Discovery's newest ring. Nothing is sent yet; the next batches say what moved.
     pub fn set_ring(&mut self, ring: Arc<Ring>) {
-        self.ring = ring;
-    }
-
-    /// The ring in use.
-    pub fn ring(&self) -> &Arc<Ring> {
-        &self.ring
+        self.ring = Some(ring);
     }
 
     /// The version of the newest round.
@@ -144,7 +140,7 @@ impl Outbox {
 
     /// Whom a stream is wanted to: the ring's members, and those not in it that something is owed to (LEDGER 11).
     pub fn destinations(&mut self) -> Vec<MemberId> {
-        let ring = self.ring.clone();
+        let Some(ring) = self.ring.clone() else { return Vec::new() };
         self.peers.retain(|member, peer| ring.contains(member) || !peer.settled());
         let gone = self.peers.keys().filter(|member| !ring.contains(member));
         ring.members().iter().map(|member| &member.id).chain(gone).cloned().collect()
@@ -162,9 +158,9 @@ impl Outbox {
             lease: self.cfg.lease / 1_000_000,
             interval: self.cfg.interval / 1_000_000,
             stats: self.layout.numbers(),
-            ring_id: self.ring.id(),
+            ring_id: self.ring_id(),
             nonce: self.cfg.nonce,
-            replicas: u32::from(self.ring.replicas()),
+            replicas: self.ring.as_ref().map_or(1, |ring| u32::from(ring.replicas())),
             hash_version: HASH_VERSION,
         }
     }
@@ -211,15 +207,16 @@ impl Outbox {
         if !self.peers.get(member)?.due(self.books.q, now, beat) {
             return None;
         }
-        let handed_over = self.handed_over(member);
+        let ring = self.ring.clone()?;
+        let handed_over = self.handed_over(&ring, member);
         self.n += 1;
         let round = peer::Round {
             n: self.n,
             now,
-            ring: &self.ring,
+            ring: &ring,
             member,
             layout: &self.layout,
-            usable: self.ring.contains(member) && self.peers.get(member)?.usable(now, self.cfg.lease),
+            usable: ring.contains(member) && self.peers.get(member)?.usable(now, self.cfg.lease),
         };
         self.peers.get_mut(member)?.batch(&mut self.books, &round, &handed_over)
     }
@@ -252,10 +249,10 @@ impl Outbox {
     }
 
     /// Keys on their way from this member to another, which the new primary has acknowledged: the old one may forget them.
-    fn handed_over(&self, member: &MemberId) -> Vec<crate::model::Key> {
+    fn handed_over(&self, ring: &Ring, member: &MemberId) -> Vec<crate::model::Key> {
         let Some(peer) = self.peers.get(member) else { return Vec::new() };
         let taken = |key: &crate::model::Key| {
-            let primary = self.ring.primary(key);
+            let primary = ring.primary(key);
             primary != member && self.peers.get(primary).is_some_and(|peer| peer.has_acked(key))
         };
         peer.moved_keys().filter(|key| taken(key)).cloned().collect()
@@ -298,9 +295,9 @@ impl Outbox {
         }
     }
 
-    /// The ring's id, for those who ask.
+    /// The ring's id; 0 while there is none.
     pub fn ring_id(&self) -> RingId {
-        self.ring.id()
+        self.ring.as_ref().map_or_else(RingId::default, |ring| ring.id())
     }
 }
 
