@@ -3,7 +3,7 @@
 //! The map, in reading order. Dependencies point down only: shell → adapters → core.
 //!
 //! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary,
-//!   [`shard`] who owns a key.
+//!   [`shard`] who owns a key, [`config`] what the daemons are told.
 //! * **adapters**: [`retry`] how long to wait before trying again.
 
 pub mod stat;
@@ -11,4 +11,5 @@ pub mod model;
 pub mod message;
 pub mod view;
 pub mod shard;
+pub mod config;
 pub mod retry;
