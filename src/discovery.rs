@@ -142,9 +142,11 @@ impl Discovery {
         loop {
             let text = read_bounded(&path).await;
             if last.as_ref() != Some(&text) {
-                match text.as_deref().map_err(Clone::clone).and_then(|text| {
-                    parse_members(text).map_err(|mistakes| mistakes.to_string())
-                }) {
+                match text
+                    .as_deref()
+                    .map_err(Clone::clone)
+                    .and_then(|text| parse_members(text).map_err(|mistakes| mistakes.to_string()))
+                {
                     Ok(list) => self.publish(&list),
                     Err(error) => {
                         (self.problem)(Problem::File);
@@ -175,7 +177,11 @@ impl Discovery {
                 Err(error) => {
                     (self.problem)(Problem::Lookup);
                     if !std::mem::replace(&mut complained, true) {
-                        tracing::warn!(name = dns.name, error, "no address of the collectors; the last good ring stays");
+                        tracing::warn!(
+                            name = dns.name,
+                            error,
+                            "no address of the collectors; the last good ring stays"
+                        );
                     }
                 }
             }

@@ -4,8 +4,10 @@
 //!
 //! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary,
 //!   [`message`] what shipper and collector say, [`view`] what is asked and answered, [`codec`] the block of a batch,
-//!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows.
+//!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows, [`config`] YAML to
+//!   a checked config.
 //! * **adapters** (pure translation): [`wire`] protobuf, [`retry`] how long to wait.
+//! * **shell** (sockets, clocks, loops): [`clock`], [`discovery`] the membership, [`collector`], [`grpc`] the apis.
 
 pub mod stat;
 pub mod model;
@@ -15,6 +17,12 @@ pub mod codec;
 pub mod shard;
 pub mod outbox;
 pub mod aggregate;
+pub mod config;
 
 pub mod wire;
 pub mod retry;
+
+pub mod clock;
+pub mod discovery;
+pub mod collector;
+pub mod grpc;

@@ -2,5 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "golden/config.rs"]
+mod config;
 #[path = "golden/ring.rs"]
 mod ring;

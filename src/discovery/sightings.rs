@@ -37,8 +37,7 @@ impl Sightings {
             changed |= *missed >= misses;
             *missed < misses
         });
-        (changed && !self.known.is_empty())
-            .then(|| self.known.values().map(|(member, _)| member.clone()).collect())
+        (changed && !self.known.is_empty()).then(|| self.known.values().map(|(member, _)| member.clone()).collect())
     }
 }
 
@@ -48,11 +47,7 @@ mod tests {
     use crate::config::Address;
 
     fn member(id: &str, host: &str) -> MemberAddr {
-        MemberAddr {
-            id: MemberId::new(id).unwrap(),
-            addr: Address { host: host.to_string(), port: 7770 },
-            node: None,
-        }
+        MemberAddr { id: MemberId::new(id).unwrap(), addr: Address { host: host.to_string(), port: 7770 }, node: None }
     }
 
     fn ids(list: Option<Vec<MemberAddr>>) -> Option<Vec<String>> {

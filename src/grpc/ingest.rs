@@ -1,7 +1,7 @@
 //! UpdateStats: the collector's side of a stream (server), and the shipper's (client).
 
 use crate::aggregate::{BatchError, HelloError, Stored, StreamId};
-use crate::collector::{Collector, Leaving};
+use crate::collector::{Collector, NotAdmitted};
 use crate::message::{Batch, Greeting, Hello};
 use crate::wire::{Answer, WireError, pb};
 use std::pin::Pin;
@@ -122,10 +122,10 @@ fn invalid(error: WireError) -> Status {
     Status::invalid_argument(error.to_string())
 }
 
-fn refusal(leaving: Leaving) -> Status {
-    match leaving {
-        Leaving::Draining => Status::unavailable("this collector is leaving"),
-        Leaving::TooMany(max) => {
+fn refusal(why: NotAdmitted) -> Status {
+    match why {
+        NotAdmitted::Draining => Status::unavailable("this collector is leaving"),
+        NotAdmitted::TooMany(max) => {
             Status::resource_exhausted(format!("{max} streams are open already: raise limits.max_streams"))
         }
     }
