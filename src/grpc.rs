@@ -1,5 +1,7 @@
 //! The apis over gRPC, server and client: the only file, with `wire`, that names the generated types.
 
+mod client;
 mod ingest;
 
+pub use client::{connect, connect_lazily, identify};
 pub use ingest::{IngestApi, StreamError, UpdateStream};

@@ -7,7 +7,7 @@
 //!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows, [`config`] YAML to
 //!   a checked config.
 //! * **adapters** (pure translation): [`wire`] protobuf, [`retry`] how long to wait.
-//! * **shell** (sockets, clocks, loops): [`clock`], [`discovery`] the membership, [`collector`], [`grpc`] the apis.
+//! * **shell** (sockets, clocks, loops): [`clock`], [`discovery`] the membership, [`collector`], [`grpc`] the apis, [`serve`] listeners.
 
 pub mod stat;
 pub mod model;
@@ -26,3 +26,4 @@ pub mod clock;
 pub mod discovery;
 pub mod collector;
 pub mod grpc;
+pub mod serve;

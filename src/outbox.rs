@@ -165,17 +165,19 @@ impl Outbox {
         }
     }
 
-    /// The answer to the Hello of stream `k`; `wall` is the wall clock, for a new epoch. Answers to older streams are void.
-    pub fn greeted(&mut self, member: &MemberId, k: u64, greeting: &Greeting, now: Nanos, wall: Millis) {
-        let Some(peer) = self.peers.get_mut(member).filter(|peer| peer.is_current(k)) else { return };
+    /// The answer to the Hello of stream `k`; `wall` is the wall clock, for a new epoch. Answers to older streams are
+    /// void. Returns whether a refusal made a new epoch.
+    pub fn greeted(&mut self, member: &MemberId, k: u64, greeting: &Greeting, now: Nanos, wall: Millis) -> bool {
+        let Some(peer) = self.peers.get_mut(member).filter(|peer| peer.is_current(k)) else { return false };
         match greeting {
             Ok(hi) => {
                 self.n = self.n.max(hi.stored);
                 let back = peer.hi(hi, now);
                 self.give_back(back);
             }
-            Err(refused) => self.new_epoch(wall.max(refused.highest_epoch + 1)),
+            Err(refused) => self.new_epoch(wall.max(refused.highest_epoch.saturating_add(1))),
         }
+        greeting.is_err()
     }
 
     /// The acknowledgement of a batch of stream `k`.

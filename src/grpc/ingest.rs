@@ -39,7 +39,7 @@ impl pb::ingest_server::Ingest for IngestApi {
             let collector = collector.clone();
             async move {
                 if let Err(status) = serve(&collector, inbound, &answers).await {
-                    collector.refused_stream(status.code(), status.message());
+                    tracing::info!(code = %status.code(), reason = status.message(), "stream refused");
                     // The peer may be gone already: nobody is left to tell then.
                     drop(answers.send(Err(status)).await);
                 }
