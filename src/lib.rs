@@ -4,8 +4,9 @@
 //!
 //! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary,
 //!   [`message`] what shipper and collector say, [`view`] what is asked and answered, [`codec`] the block of a batch,
-//!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows.
-//! * **adapters** (pure translation): [`wire`] protobuf, [`retry`] how long to wait.
+//!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows, [`join`] many
+//!   answers made one, [`figures`] a report made groups of figures.
+//! * **adapters** (pure translation): [`wire`] protobuf, [`json`] the documents, [`retry`] how long to wait.
 
 pub mod stat;
 pub mod model;
@@ -15,6 +16,9 @@ pub mod codec;
 pub mod shard;
 pub mod outbox;
 pub mod aggregate;
+pub mod join;
+pub mod figures;
 
 pub mod wire;
+pub mod json;
 pub mod retry;

@@ -60,12 +60,13 @@ impl Selector {
             && self.stack.as_deref().is_none_or(|want| want == &*task.stack)
             && self.labels.iter().all(|(name, value)| task.labels.get(name) == Some(value))
     }
-    /// Whether a row matches; a task id or labels do not narrow rows, for totals are of whole services.
+    /// Whether a row matches. A task id or labels do not narrow rows, for totals are of whole services; alone they ask
+    /// for tasks only, and take no row.
     pub fn takes_row(&self, row: &RowMeta) -> bool {
         fn named(want: &Option<Arc<str>>, id: &str, name: &str) -> bool {
             want.as_deref().is_none_or(|want| want == id || want == name)
         }
-        (self.all || !self.is_empty())
+        (self.all || self.service.is_some() || self.node.is_some() || self.stack.is_some())
             && named(&self.service, row.service_id.as_str(), &row.service_name)
             && named(&self.node, row.node_id.as_str(), &row.node_name)
             && self.stack.as_deref().is_none_or(|want| want == &*row.stack)
@@ -178,7 +179,7 @@ pub struct Report {
     pub tasks: Vec<TaskView>,
     /// Matching rows, by (service, node).
     pub rows: Vec<RowView>,
-    /// All known nodes.
+    /// Known nodes: all, unless only certain ones were asked for.
     pub nodes: Vec<NodeView>,
     /// LEDGER 21.
     pub complete: bool,
