@@ -10,7 +10,7 @@ mod chosen;
 mod verdict;
 
 use crate::model::{MemberId, Millis, Nanos, NodeId, ServiceId, TaskId, Version};
-use crate::view::{Ask, Holding, NodeView, Report, RowView, Selector, TaskView};
+use crate::view::{Ask, Holding, MAX_SELECTORS, NodeView, Report, RowView, Selector, TaskView};
 use chosen::Choice;
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 use std::sync::Arc;
@@ -142,6 +142,7 @@ impl Join {
     pub fn read(&mut self, answers: Answers, ask: &Ask, now: Nanos) -> Report {
         self.read += 1;
         self.refused_now.clear();
+        self.learn(&answers, now);
         let mut silent = BTreeMap::new();
         let mut holdings = Vec::new();
         for (member, answer) in answers {
@@ -153,7 +154,6 @@ impl Join {
                 }
             }
         }
-        self.learn(&holdings, now);
         let mut tasks = BTreeMap::new();
         for task in holdings.into_iter().flat_map(|holding| holding.tasks) {
             merge(&mut tasks, task);
@@ -186,9 +186,10 @@ impl Join {
     }
 
     /// Takes up the rows and node rows of answers; [`Join::read`] does it too, and doing it twice changes nothing.
-    pub fn learn(&mut self, holdings: &[Holding], now: Nanos) {
+    pub fn learn(&mut self, answers: &Answers, now: Nanos) {
+        let holdings = || answers.iter().filter_map(|(_, answer)| answer.as_ref().ok());
         let mut changed = BTreeSet::new();
-        for holding in holdings {
+        for holding in holdings() {
             self.members.insert(holding.member.clone(), now);
             for node in &holding.nodes {
                 self.take_node(node, now, &mut changed);
@@ -205,7 +206,7 @@ impl Join {
         }
         self.forget(now, &mut changed);
         self.sweep(&changed);
-        for row in holdings.iter().flat_map(|holding| &holding.rows) {
+        for row in holdings().flat_map(|holding| &holding.rows) {
             self.take_row(row, now);
         }
     }
@@ -378,14 +379,16 @@ pub fn local(holding: Holding) -> Report {
     Report { tasks, rows, nodes, complete: true, ..Report::default() }
 }
 
-/// A question for the rows of these services and for no task: no container has a label without a name.
-pub fn rows_of(services: impl IntoIterator<Item = ServiceId>) -> Ask {
-    let selector = |id: ServiceId| Selector {
-        service: Some(id.as_str().into()),
-        labels: [("".into(), "".into())].into(),
-        ..Selector::default()
+/// A question for the rows of these services, or of all where they are many, and for no task: no container has a label
+/// without a name.
+pub fn rows_of(services: &BTreeSet<ServiceId>) -> Ask {
+    let no_task = Selector { labels: [("".into(), "".into())].into(), ..Selector::default() };
+    let selectors = if services.len() > MAX_SELECTORS {
+        vec![Selector { all: true, ..no_task }]
+    } else {
+        services.iter().map(|id| Selector { service: Some(id.as_str().into()), ..no_task.clone() }).collect()
     };
-    Ask { selectors: services.into_iter().map(selector).collect(), points: 0 }
+    Ask { selectors, points: 0 }
 }
 
 /// The newer of two views of a task. Within an epoch a key is as fresh as any answer proves, for a newer version is a

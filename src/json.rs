@@ -1,4 +1,4 @@
-//! The JSON documents: a report's services, tasks, nodes or stacks, and errors. All answers look alike.
+//! The JSON documents: a report's services, tasks, nodes or stacks, the ring, and errors. All answers look alike.
 //!
 //! Seconds are decimals made from the core's integers without loss, bytes and counts integers, absent things `null`.
 //! Written straight into a text, for an answer may hold thousands of tasks.
@@ -6,9 +6,11 @@
 //! It deliberately reads no JSON and adds nothing up.
 
 use crate::figures::{self, By, Group};
-use crate::model::{MemberId, Millis, TaskId};
+use crate::model::{Key, MemberId, Millis, NodeId, TaskId};
+use crate::shard::{Ring, SHARDS};
 use crate::stat::{self, Kind, Stat};
 use crate::view::{Report, TaskView};
+use std::collections::BTreeMap;
 
 /// What a document lists, named as in its path and its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +92,53 @@ pub fn error(error: &str, remedy: Option<&str>) -> String {
     if let Some(remedy) = remedy {
         json.key("remedy").text(remedy);
     }
+    json.close('}');
+    json.finish()
+}
+
+/// The ring: who is on it with how many shards, and where a key asked for belongs.
+pub fn ring(ring: &Ring, addresses: &BTreeMap<MemberId, String>, key: Option<&Key>) -> String {
+    let mut shares: BTreeMap<&MemberId, (u64, u64)> = BTreeMap::new();
+    for shard in 0..SHARDS {
+        shares.entry(ring.primary_of(shard)).or_default().0 += 1;
+        ring.owners_of(shard).for_each(|member| shares.entry(member).or_default().1 += 1);
+    }
+    let mut json = Writer::new();
+    json.open('{');
+    json.key("ring_id").text(&ring.id().to_string());
+    json.key("replicas").number(Some(ring.replicas().into()));
+    json.key("shards").number(Some(SHARDS.into()));
+    json.key("members").open('[');
+    for member in ring.members() {
+        let (primary, held) = shares.get(&member.id).copied().unwrap_or_default();
+        json.open('{');
+        json.key("id").text(member.id.as_str());
+        json.key("address").text_or_null(addresses.get(&member.id).map_or("", String::as_str));
+        json.key("node").text_or_null(member.node.as_ref().map_or("", NodeId::as_str));
+        json.key("primary_shards").number(Some(primary));
+        json.key("shards").number(Some(held));
+        json.key("share").decimal(Some(primary * 1_000_000 / u64::from(SHARDS)), 6);
+        json.close('}');
+    }
+    json.close(']');
+    if let Some(key) = key {
+        let reserve = ring.owners_and_reserve(key).nth(ring.copies());
+        json.key("key").open('{');
+        json.key("shard").number(Some(ring.shard(key).into()));
+        json.key("owners").texts(ring.owners(key).map(MemberId::as_str));
+        json.key("reserve").text_or_null(reserve.map_or("", MemberId::as_str));
+        json.close('}');
+    }
+    json.close('}');
+    json.finish()
+}
+
+/// Whether a process is ready, and if not, why.
+pub fn readiness(reasons: &[String]) -> String {
+    let mut json = Writer::new();
+    json.open('{');
+    json.key("ready").bool(reasons.is_empty());
+    json.key("reasons").texts(reasons.iter().map(String::as_str));
     json.close('}');
     json.finish()
 }
@@ -195,48 +244,48 @@ pub fn rfc3339(at: Millis) -> String {
 }
 
 /// Appends JSON to a text; it puts the commas, its user the brackets.
-pub(crate) struct Writer {
+struct Writer {
     out: String,
     comma: bool,
 }
 
 impl Writer {
-    pub(crate) fn new() -> Writer {
+    fn new() -> Writer {
         Writer { out: String::with_capacity(4096), comma: false }
     }
-    pub(crate) fn finish(mut self) -> String {
+    fn finish(mut self) -> String {
         self.out.push('\n');
         self.out
     }
-    pub(crate) fn open(&mut self, bracket: char) {
+    fn open(&mut self, bracket: char) {
         self.separate();
         self.out.push(bracket);
         self.comma = false;
     }
-    pub(crate) fn close(&mut self, bracket: char) {
+    fn close(&mut self, bracket: char) {
         self.out.push(bracket);
         self.comma = true;
     }
-    pub(crate) fn key(&mut self, name: &str) -> &mut Writer {
+    fn key(&mut self, name: &str) -> &mut Writer {
         self.text(name);
         self.out.push(':');
         self.comma = false;
         self
     }
-    pub(crate) fn null(&mut self) {
+    fn null(&mut self) {
         self.raw("null");
     }
-    pub(crate) fn bool(&mut self, value: bool) {
+    fn bool(&mut self, value: bool) {
         self.raw(if value { "true" } else { "false" });
     }
-    pub(crate) fn number(&mut self, value: Option<u64>) {
+    fn number(&mut self, value: Option<u64>) {
         match value {
             Some(value) => self.raw(itoa::Buffer::new().format(value)),
             None => self.null(),
         }
     }
     /// An integer of 10^-digits as a decimal number.
-    pub(crate) fn decimal(&mut self, value: Option<u64>, digits: usize) {
+    fn decimal(&mut self, value: Option<u64>, digits: usize) {
         let Some(value) = value else { return self.null() };
         let mut buffer = itoa::Buffer::new();
         let text = buffer.format(value);
@@ -247,22 +296,22 @@ impl Writer {
         self.out.push_str(&text[whole..]);
     }
     /// A stat under its name, in its base unit.
-    pub(crate) fn stat(&mut self, stat: Stat, value: Option<u64>) {
+    fn stat(&mut self, stat: Stat, value: Option<u64>) {
         self.key(stat.name());
         match stat.row().unit.per_base() {
             1 => self.number(value),
             per_base => self.decimal(value, per_base.ilog10() as usize),
         }
     }
-    pub(crate) fn text_or_null(&mut self, text: &str) {
+    fn text_or_null(&mut self, text: &str) {
         if text.is_empty() { self.null() } else { self.text(text) }
     }
-    pub(crate) fn texts<'a>(&mut self, texts: impl Iterator<Item = &'a str>) {
+    fn texts<'a>(&mut self, texts: impl Iterator<Item = &'a str>) {
         self.open('[');
         texts.for_each(|text| self.text(text));
         self.close(']');
     }
-    pub(crate) fn text(&mut self, text: &str) {
+    fn text(&mut self, text: &str) {
         self.separate();
         self.out.push('"');
         let mut plain = 0;

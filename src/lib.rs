@@ -5,8 +5,10 @@
 //! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary,
 //!   [`message`] what shipper and collector say, [`view`] what is asked and answered, [`codec`] the block of a batch,
 //!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows, [`join`] many
-//!   answers made one, [`figures`] a report made groups of figures.
+//!   answers made one, [`figures`] a report made groups of figures,
+//!   [`subscriptions`] what a stream is subscribed to.
 //! * **adapters** (pure translation): [`wire`] protobuf, [`json`] the documents, [`retry`] how long to wait.
+//! * **shell**: [`router`] asks the members and joins what they say, [`http`] its answers as JSON.
 
 pub mod stat;
 pub mod model;
@@ -18,7 +20,11 @@ pub mod outbox;
 pub mod aggregate;
 pub mod join;
 pub mod figures;
+pub mod subscriptions;
 
 pub mod wire;
 pub mod json;
 pub mod retry;
+
+pub mod router;
+pub mod http;

@@ -4,7 +4,7 @@
 //! where the answer is given.
 
 use crate::model::{
-    Counts, Gen, Labels, MemberId, Millis, Nanos, NodeMeta, RingId, RowMeta, TaskMeta, Values, Version,
+    Counts, Gen, Labels, MAX_NAME, MemberId, Millis, Nanos, NodeMeta, RingId, RowMeta, TaskMeta, Values, Version,
 };
 use std::sync::Arc;
 
@@ -44,6 +44,15 @@ impl Selector {
     pub fn is_empty(&self) -> bool {
         *self == Selector::default()
     }
+    /// The length of its longest text, in bytes.
+    fn longest(&self) -> usize {
+        let texts = [&self.service, &self.task, &self.node, &self.stack].into_iter().flatten();
+        texts
+            .chain(self.labels.iter().flat_map(|(name, value)| [name, value]))
+            .map(|text| text.len())
+            .max()
+            .unwrap_or(0)
+    }
     /// Whether a task matches.
     pub fn takes_task(&self, task: &TaskMeta) -> bool {
         fn named(want: &Option<Arc<str>>, id: &str, name: &str) -> bool {
@@ -80,6 +89,45 @@ pub struct Ask {
     pub selectors: Vec<Selector>,
     /// How many older points of each task to send along.
     pub points: usize,
+}
+
+/// The most selectors a question may have.
+pub const MAX_SELECTORS: usize = 64;
+/// The most older points of a task a question may ask for.
+pub const MAX_POINTS: usize = 10_000;
+
+/// Why a question is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// No selector, or one without any condition.
+    #[error("an empty selector: name a service, task, node, stack or label, or say `all`")]
+    Empty,
+    /// More than [`MAX_SELECTORS`].
+    #[error("{0} selectors, {MAX_SELECTORS} are allowed: ask several times")]
+    TooMany(usize),
+    /// Longer than a name may be.
+    #[error("a selector's text is {0} bytes long, {MAX_NAME} are allowed")]
+    TooLong(usize),
+    /// More than [`MAX_POINTS`].
+    #[error("{0} points, {MAX_POINTS} are allowed")]
+    Points(usize),
+}
+
+impl Ask {
+    /// Whether it is a question at all, and within bounds.
+    pub fn check(&self) -> Result<(), AskError> {
+        if self.selectors.is_empty() || self.selectors.iter().any(Selector::is_empty) {
+            return Err(AskError::Empty);
+        }
+        if self.selectors.len() > MAX_SELECTORS {
+            return Err(AskError::TooMany(self.selectors.len()));
+        }
+        if self.points > MAX_POINTS {
+            return Err(AskError::Points(self.points));
+        }
+        let longest = self.selectors.iter().map(Selector::longest).max().unwrap_or(0);
+        if longest > MAX_NAME { Err(AskError::TooLong(longest)) } else { Ok(()) }
+    }
 }
 
 /// An older reading of a task.
