@@ -4,10 +4,12 @@
 //!
 //! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary,
 //!   [`message`] what shipper and collector say, [`view`] what is asked and answered, [`codec`] the block of a batch,
-//!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows, [`config`] YAML to
-//!   a checked config.
-//! * **adapters** (pure translation): [`wire`] protobuf, [`retry`] how long to wait.
-//! * **shell** (sockets, clocks, loops): [`clock`], [`discovery`] the membership, [`collector`], [`grpc`] the apis, [`serve`] listeners.
+//!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows, [`join`] many
+//!   answers made one, [`figures`] a report made groups of figures, [`subscriptions`] what a stream is subscribed to,
+//!   [`config`] YAML made a checked config.
+//! * **adapters** (pure translation): [`wire`] protobuf, [`json`] the documents, [`retry`] how long to wait.
+//! * **shell** (sockets, clocks, loops): [`clock`], [`serve`] listeners, [`discovery`] the membership, [`router`] asks
+//!   the members and joins what they say, [`collector`] and [`shipper`] the roles, [`grpc`] and [`http`] the apis.
 
 pub mod stat;
 pub mod model;
@@ -17,13 +19,19 @@ pub mod codec;
 pub mod shard;
 pub mod outbox;
 pub mod aggregate;
+pub mod join;
+pub mod figures;
+pub mod subscriptions;
 pub mod config;
 
 pub mod wire;
+pub mod json;
 pub mod retry;
 
 pub mod clock;
+pub mod serve;
 pub mod discovery;
+pub mod router;
 pub mod collector;
 pub mod grpc;
-pub mod serve;
+pub mod http;

@@ -5,7 +5,7 @@
 
 mod answer;
 
-pub use answer::{MAX_SELECTORS, ask};
+pub use answer::ask;
 
 use crate::message::{Ack, Batch, Bye, Greeting, Hello, Hi, Intro, Refused, Unread};
 use crate::model::{

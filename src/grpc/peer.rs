@@ -47,7 +47,12 @@ async fn once(mut client: pb::query_client::QueryClient<Channel>, ask: Arc<Ask>)
 }
 
 /// Turns discovery's views into the router's: a connection per member and address, kept while both stay.
-pub async fn follow_peers(mut seen: Seen, own: Option<MemberId>, view: watch::Sender<Arc<View>>, stop: CancellationToken) {
+pub async fn follow_peers(
+    mut seen: Seen,
+    own: Option<MemberId>,
+    view: watch::Sender<Arc<View>>,
+    stop: CancellationToken,
+) {
     let mut connections: BTreeMap<(MemberId, String), Arc<dyn Peer>> = BTreeMap::new();
     loop {
         if let Some(found) = seen.borrow_and_update().clone() {

@@ -3,11 +3,8 @@
 use super::{WireError, labels, pb, text};
 use crate::model::{Counts, Gen, MemberId, N_COUNTS, RingId, Values, Version};
 use crate::stat::Stat;
-use crate::view::{Ask, Holding, Missing, NodeView, Point, Report, RowView, Selector, TaskView};
+use crate::view::{Ask, Holding, MAX_SELECTORS, Missing, NodeView, Point, Report, RowView, Selector, TaskView};
 use std::sync::Arc;
-
-/// The most selectors in one subscription.
-pub const MAX_SELECTORS: usize = 64;
 
 impl From<&Values> for pb::Values {
     fn from(values: &Values) -> Self {
