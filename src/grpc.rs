@@ -2,8 +2,10 @@
 
 mod client;
 mod peer;
+mod query;
 mod ingest;
 
 pub use client::{connect, connect_lazily, identify};
 pub use ingest::{IngestApi, StreamError, UpdateStream};
 pub use peer::follow_peers;
+pub use query::{QueryApi, Who};
