@@ -3,14 +3,18 @@
 //! `new` binds nothing and spawns nothing; the apis are mounted by whoever owns the server; `run` owns the loops. The
 //! lock is a plain mutex, held for one batch, one query or one scrape's snapshot at a time and never across an await.
 
-use crate::aggregate::{Aggregate, AggregateConfig, BatchError, HelloError, Scrape, Stored, StreamId};
+use crate::aggregate::{Aggregate, AggregateConfig, BatchError, HelloError, Mark, Stored, StreamId};
 use crate::clock;
 use crate::config;
 use crate::discovery::Seen;
 use crate::message::{Batch, Bye, Hello, Hi};
+use crate::metrics::own::{Bound, HelloRefused};
+use crate::metrics::{CollectorMetrics, LabelCache, Page, ProcessMetrics, Series};
 use crate::model::{Gen, MemberId, Nanos, RingId};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use crate::router::Store;
+use crate::view::{Ask, Holding};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -51,6 +55,9 @@ struct Inner {
     stage: watch::Sender<Stage>,
     loops: TaskTracker,
     nudge: Arc<Notify>,
+    labels: Mutex<LabelCache>,
+    metrics: CollectorMetrics,
+    process: ProcessMetrics,
 }
 
 fn nanos(duration: Duration) -> Nanos {
@@ -59,7 +66,12 @@ fn nanos(duration: Duration) -> Nanos {
 
 impl Collector {
     /// A collector of this config; `nudge` is discovery's, for a shipper that sees another ring.
-    pub fn new(cfg: &config::Collectord, nudge: Arc<Notify>) -> Collector {
+    pub fn new(
+        cfg: &config::Collectord,
+        nudge: Arc<Notify>,
+        metrics: CollectorMetrics,
+        process: ProcessMetrics,
+    ) -> Collector {
         let gen_ = Gen(clock::process_nonce());
         let aggregate = AggregateConfig {
             member: cfg.member.clone(),
@@ -82,6 +94,9 @@ impl Collector {
             stage: watch::Sender::new(Stage::Serving),
             loops: TaskTracker::new(),
             nudge,
+            labels: Mutex::default(),
+            metrics,
+            process,
         }))
     }
 
@@ -103,21 +118,53 @@ impl Collector {
 
     /// Opens a stream.
     pub fn hello(&self, hello: &Hello) -> Result<Hi, HelloError> {
-        let hi = self.aggregate().hello(hello, clock::boottime())?;
-        if hello.ring_id != hi.ring_id {
-            self.0.nudge.notify_one();
+        let greeting = self.aggregate().hello(hello, clock::boottime());
+        let refused = &self.0.metrics.hellos_refused;
+        match &greeting {
+            Ok(hi) => {
+                self.0.metrics.hellos.inc();
+                if hello.ring_id != hi.ring_id {
+                    self.other_ring();
+                }
+                tracing::info!(node = %hello.node_name, epoch = hello.epoch, k = hello.k, "stream opened");
+            }
+            Err(error) => {
+                refused.of(HelloRefused::from(error)).inc();
+                tracing::warn!(node = %hello.node_name, epoch = hello.epoch, k = hello.k, %error, "hello refused");
+            }
         }
-        tracing::info!(node = %hello.node_name, epoch = hello.epoch, k = hello.k, "stream opened");
-        Ok(hi)
+        greeting
     }
 
     /// Takes a batch of a stream.
     pub fn batch(&self, stream: &StreamId, batch: &Batch) -> Result<Stored, BatchError> {
-        let stored = self.aggregate().batch(stream, batch, clock::boottime())?;
-        if let Stored::Acked { other_ring: true, .. } = stored {
-            self.0.nudge.notify_one();
+        let stored = self.aggregate().batch(stream, batch, clock::boottime());
+        let metrics = &self.0.metrics;
+        match &stored {
+            Ok(Stored::Void) => metrics.batches_fenced.inc(),
+            Ok(Stored::Acked { repeat: true, .. }) => metrics.batches_repeated.inc(),
+            Ok(Stored::Acked { n_samples, .. }) => {
+                metrics.batches_stored.inc();
+                metrics.samples.inc_by(*n_samples as u64);
+            }
+            Err(BatchError::Foreign(..)) => metrics.foreign_reports.inc(),
+            Err(BatchError::Full(_)) => self.0.process.common.bounds_refused.of(Bound::MaxTasks).inc(),
+            Err(_) => metrics.data_losses.inc(),
         }
-        Ok(stored)
+        if matches!(&stored, Ok(Stored::Acked { other_ring: true, .. })) {
+            self.other_ring();
+        }
+        stored
+    }
+
+    fn other_ring(&self) {
+        self.0.process.common.ring_mismatches.inc();
+        self.0.nudge.notify_one();
+    }
+
+    /// A message of a stream that could not be read.
+    pub fn malformed(&self) {
+        self.0.metrics.hellos_refused.of(HelloRefused::Malformed).inc();
     }
 
     /// A stream ended.
@@ -125,15 +172,47 @@ impl Collector {
         self.aggregate().closed(stream);
     }
 
-    /// The snapshot of one scrape, or `None` after Bye: what is shown then would be counted twice.
-    pub fn scrape(&self) -> Option<Scrape> {
-        let mut aggregate = self.aggregate();
-        (*self.0.stage.borrow() < Stage::Bye).then(|| aggregate.scrape(clock::boottime()))
+    /// The text of one scrape, or `None` after Bye: what is shown then would be counted twice. The mark is for
+    /// [`Collector::scraped`].
+    pub fn page(&self) -> Option<(Page, Mark)> {
+        let scrape = {
+            let mut aggregate = self.aggregate();
+            (*self.0.stage.borrow() < Stage::Bye).then(|| aggregate.scrape(clock::boottime()))?
+        };
+        let services = scrape.services.iter().map(Into::into).collect();
+        let mut labels = self.0.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        let series = Series { tasks: labels.tasks(scrape.tasks), services, node_services: Vec::new() };
+        Some((Page::new(series), scrape.mark))
     }
 
-    /// The body of a scrape was fully written.
-    pub fn scraped(&self, mark: &crate::aggregate::Mark) {
-        self.aggregate().scraped(mark, clock::boottime());
+    /// The body of a scrape was fully written (`n_series` of them), or its reader left before the end.
+    pub fn scraped(&self, mark: Option<&Mark>, n_series: u64) {
+        self.0.metrics.series.inc_by(n_series);
+        match mark {
+            Some(mark) => {
+                self.0.metrics.scrapes.inc();
+                self.aggregate().scraped(mark, clock::boottime());
+            }
+            None => self.0.metrics.scrapes_broken.inc(),
+        }
+    }
+
+    /// Sets the gauges to what is held now; before the process's own metrics are rendered.
+    pub fn measure(&self) {
+        let (sizes, unscraped) = {
+            let aggregate = self.aggregate();
+            (aggregate.sizes(), aggregate.unscraped_for(clock::boottime()))
+        };
+        let metrics = &self.0.metrics;
+        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        metrics.streams.set(count(self.0.max_streams - self.0.streams.available_permits()));
+        metrics.nodes.set(count(sizes.nodes));
+        metrics.tasks.set(count(sizes.tasks));
+        metrics.tasks_ended.set(count(sizes.ended));
+        metrics.rows.set(count(sizes.rows));
+        metrics.ledger_services.set(count(sizes.ledger));
+        metrics.draining.set(i64::from(!self.is_serving()));
+        metrics.unscraped.set(unscraped as f64 / 1e9);
     }
 
     /// A place for one more stream, given back when dropped.
@@ -141,7 +220,10 @@ impl Collector {
         if *self.0.stage.borrow() > Stage::Serving {
             return Err(NotAdmitted::Draining);
         }
-        self.0.streams.clone().try_acquire_owned().map_err(|_| NotAdmitted::TooMany(self.0.max_streams))
+        self.0.streams.clone().try_acquire_owned().map_err(|_| {
+            self.0.process.common.bounds_refused.of(Bound::MaxStreams).inc();
+            NotAdmitted::TooMany(self.0.max_streams)
+        })
     }
 
     /// The loops of the streams: [`Collector::leave`] waits for them.
@@ -198,6 +280,22 @@ impl Collector {
 pub struct Leaving {
     stage: watch::Receiver<Stage>,
     collector: Collector,
+}
+
+impl From<&HelloError> for HelloRefused {
+    fn from(error: &HelloError) -> Self {
+        match error {
+            HelloError::Old(_) => HelloRefused::Old,
+            HelloError::Incompatible(_) => HelloRefused::Incompatible,
+            HelloError::Full(_) => HelloRefused::Full,
+        }
+    }
+}
+
+impl Store for Collector {
+    fn hold(&self, ask: &Ask) -> Holding {
+        self.aggregate().hold(ask, clock::boottime())
+    }
 }
 
 impl Leaving {

@@ -62,7 +62,7 @@ async fn serve(
     let Some(Message::Hello(hello)) = first.and_then(|first| first.message) else {
         return Err(Status::invalid_argument("a stream starts with a hello"));
     };
-    let hello = Hello::try_from(hello).map_err(invalid)?;
+    let hello = Hello::try_from(hello).map_err(|error| invalid(collector, &error))?;
     let greeting: Greeting = match collector.hello(&hello) {
         Ok(hi) => Ok(hi),
         Err(HelloError::Old(refused)) => Err(refused),
@@ -101,7 +101,7 @@ async fn batches(
         let Some(pb::update_stats_request::Message::Batch(batch)) = message.message else {
             continue; // a later version's message: ignored
         };
-        let batch = Batch::try_from(batch).map_err(invalid)?;
+        let batch = Batch::try_from(batch).map_err(|error| invalid(collector, &error))?;
         match collector.batch(stream, &batch).map_err(batch_status)? {
             Stored::Void => return Err(Status::aborted("a newer stream of this node is current")),
             Stored::Acked { ack, .. } => send(answers, (&ack).into()).await?,
@@ -118,7 +118,8 @@ async fn send(answers: &Answers, answer: pb::UpdateStatsResponse) -> Result<(), 
     }
 }
 
-fn invalid(error: WireError) -> Status {
+fn invalid(collector: &Collector, error: &WireError) -> Status {
+    collector.malformed();
     Status::invalid_argument(error.to_string())
 }
 
