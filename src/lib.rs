@@ -6,7 +6,8 @@
 //!   [`message`] what shipper and collector say, [`view`] what is asked and answered, [`codec`] the block of a batch,
 //!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows, [`config`] YAML to
 //!   a checked config.
-//! * **adapters** (pure translation): [`wire`] protobuf, [`retry`] how long to wait.
+//! * **adapters** (pure translation): [`wire`] protobuf, [`retry`] how long to wait, [`metrics`] what Prometheus
+//!   scrapes.
 //! * **shell** (sockets, clocks, loops): [`clock`], [`discovery`] the membership, [`collector`], [`grpc`] the apis, [`serve`] listeners.
 
 pub mod stat;
@@ -21,6 +22,7 @@ pub mod config;
 
 pub mod wire;
 pub mod retry;
+pub mod metrics;
 
 pub mod clock;
 pub mod discovery;
