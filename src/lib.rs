@@ -7,7 +7,7 @@
 //!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows, [`join`] many
 //!   answers made one, [`figures`] a report made groups of figures, [`subscriptions`] what a stream is subscribed to,
 //!   [`config`] YAML made a checked config.
-//! * **adapters** (pure translation): [`wire`] protobuf, [`json`] the documents, [`retry`] how long to wait.
+//! * **adapters** (pure translation): [`wire`] protobuf, [`json`] the documents, [`metrics`] exposition, [`retry`] how long to wait.
 //! * **shell** (sockets, clocks, loops): [`clock`], [`serve`] listeners, [`discovery`] the membership, [`router`] asks
 //!   the members and joins what they say, [`collector`] and [`shipper`] the roles, [`grpc`] and [`http`] the apis.
 
@@ -27,6 +27,7 @@ pub mod config;
 pub mod wire;
 pub mod json;
 pub mod retry;
+pub mod metrics;
 
 pub mod clock;
 pub mod serve;

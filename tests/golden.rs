@@ -4,5 +4,7 @@
 
 #[path = "golden/config.rs"]
 mod config;
+#[path = "golden/metrics.rs"]
+mod metrics;
 #[path = "golden/ring.rs"]
 mod ring;
