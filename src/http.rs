@@ -237,7 +237,7 @@ impl From<QueryError> for Refusal {
     fn from(error: QueryError) -> Refusal {
         let status = match error {
             QueryError::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
-            QueryError::Ask(_) | QueryError::HoldsNothing => StatusCode::BAD_REQUEST,
+            QueryError::Ask(_) | QueryError::HoldsNothing | QueryError::NotARouter => StatusCode::BAD_REQUEST,
         };
         Refusal { status, error: error.to_string(), remedy: None }
     }

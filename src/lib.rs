@@ -9,7 +9,8 @@
 //!   [`config`] YAML made a checked config.
 //! * **adapters** (pure translation): [`wire`] protobuf, [`json`] the documents, [`metrics`] exposition, [`retry`] how long to wait.
 //! * **shell** (sockets, clocks, loops): [`clock`], [`serve`] listeners, [`discovery`] the membership, [`router`] asks
-//!   the members and joins what they say, [`collector`] and [`shipper`] the roles, [`grpc`] and [`http`] the apis.
+//!   the members and joins what they say, [`collector`] and [`shipper`] the roles, [`collectord`] one process of the tier,
+//!   [`grpc`], [`http`] and [`scrape`] the apis.
 
 pub mod stat;
 pub mod model;
@@ -36,3 +37,5 @@ pub mod router;
 pub mod collector;
 pub mod grpc;
 pub mod http;
+pub mod scrape;
+pub mod collectord;

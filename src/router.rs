@@ -56,6 +56,8 @@ pub struct RouterConfig {
     pub suspect_wait: Duration,
     /// The most queries at once; more are refused.
     pub max_queries: usize,
+    /// Whether it answers for the whole cluster, or (without the router role) only for what this process holds.
+    pub cluster: bool,
     /// Of what is remembered.
     pub bounds: Bounds,
 }
@@ -66,6 +68,7 @@ impl Default for RouterConfig {
             query_deadline: Duration::from_secs(1),
             suspect_wait: Duration::from_millis(50),
             max_queries: 64,
+            cluster: true,
             bounds: Bounds::default(),
         }
     }
@@ -80,6 +83,9 @@ pub enum QueryError {
     /// As many queries as allowed are under way.
     #[error("{0} queries are under way, more are refused (max_queries): try again")]
     Busy(usize),
+    /// A question for the whole cluster to a process without the router role.
+    #[error("this process has no router role: ask one that has, or with scope=local")]
+    NotARouter,
     /// `scope: local` to a process that holds nothing.
     #[error("this process holds no figures itself: ask without scope=local")]
     HoldsNothing,
@@ -201,6 +207,7 @@ impl Router {
         ask.check()?;
         let report = match scope {
             Scope::Local => local(self.hold(&ask)?),
+            Scope::Cluster if !self.0.config.cluster => return Err(QueryError::NotARouter),
             Scope::Cluster => self.ask_cluster(ask).await,
         };
         self.0.queries.fetch_add(1, Ordering::Relaxed);

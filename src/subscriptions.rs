@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 pub const MIN_INTERVAL: Millis = 100;
 /// The longest: a day.
 pub const MAX_INTERVAL: Millis = 24 * 3600 * 1000;
-/// The most subscriptions of a stream.
-pub const MAX_SUBSCRIPTIONS: usize = 64;
 
 /// A subscription as the client adds it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,9 +35,9 @@ pub enum SubscribeError {
     /// Neither 0 nor within the bounds.
     #[error("an interval of {0} ms: give 0 to be answered once, or {MIN_INTERVAL} to {MAX_INTERVAL}")]
     Interval(Millis),
-    /// More than [`MAX_SUBSCRIPTIONS`].
-    #[error("{MAX_SUBSCRIPTIONS} subscriptions are open on this stream: remove one first")]
-    TooMany,
+    /// As many as a stream may have.
+    #[error("{0} subscriptions are open on this stream: remove one first")]
+    TooMany(usize),
 }
 
 /// A push that is due.
@@ -56,42 +54,50 @@ pub struct Due {
 }
 
 /// The subscriptions of one stream.
-#[derive(Default)]
-pub struct Subscriptions(BTreeMap<u64, (Subscription, Nanos)>);
+#[derive(Debug)]
+pub struct Subscriptions {
+    open: BTreeMap<u64, (Subscription, Nanos)>,
+    max: usize,
+}
 
 impl Subscriptions {
+    /// None yet, and `max` at most.
+    pub fn new(max: usize) -> Subscriptions {
+        Subscriptions { open: BTreeMap::new(), max }
+    }
+
     /// Adds a subscription, due at once, or replaces the one of the same id.
     pub fn add(&mut self, subscription: Subscription, now: Nanos) -> Result<(), SubscribeError> {
         subscription.ask.check()?;
         if subscription.interval != 0 && !(MIN_INTERVAL..=MAX_INTERVAL).contains(&subscription.interval) {
             return Err(SubscribeError::Interval(subscription.interval));
         }
-        if self.0.len() >= MAX_SUBSCRIPTIONS && !self.0.contains_key(&subscription.id) {
-            return Err(SubscribeError::TooMany);
+        if self.open.len() >= self.max && !self.open.contains_key(&subscription.id) {
+            return Err(SubscribeError::TooMany(self.max));
         }
-        self.0.insert(subscription.id, (subscription, now));
+        self.open.insert(subscription.id, (subscription, now));
         Ok(())
     }
 
     /// Removes a subscription; whether there was one.
     pub fn remove(&mut self, id: u64) -> bool {
-        self.0.remove(&id).is_some()
+        self.open.remove(&id).is_some()
     }
 
     /// Whether a subscription is still open: a push made meanwhile is sent only then.
     pub fn contains(&self, id: u64) -> bool {
-        self.0.contains_key(&id)
+        self.open.contains_key(&id)
     }
 
     /// When the next push is due, if there is any subscription.
     pub fn next_due(&self) -> Option<Nanos> {
-        self.0.values().map(|(_, due)| *due).min()
+        self.open.values().map(|(_, due)| *due).min()
     }
 
     /// The pushes due by `now`, longest due first. Those of interval 0 are over with it.
     pub fn due(&mut self, now: Nanos) -> Vec<Due> {
         let mut pushes: Vec<(Nanos, Due)> = Vec::new();
-        self.0.retain(|id, (subscription, due)| {
+        self.open.retain(|id, (subscription, due)| {
             if *due > now {
                 return true;
             }

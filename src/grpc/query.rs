@@ -38,6 +38,8 @@ pub struct QueryApi {
     pub router: Router,
     /// For Identify.
     pub who: Who,
+    /// The most subscriptions of a stream.
+    pub max_subscriptions: usize,
 }
 
 impl std::fmt::Debug for QueryApi {
@@ -57,12 +59,15 @@ impl pb::query_server::Query for QueryApi {
         request: Request<Streaming<pb::GetStatsRequest>>,
     ) -> Result<Response<Self::GetStatsStream>, Status> {
         let (answers, stream) = mpsc::channel(2);
-        let (router, inbound) = (self.router.clone(), request.into_inner());
+        let inbound = request.into_inner();
+        let pushing = Pushing {
+            router: self.router.clone(),
+            answers: answers.clone(),
+            open: Subscriptions::new(self.max_subscriptions),
+        };
         // It ends when the client closes the stream, takes nothing any more, or the connection is closed.
         tokio::spawn(async move {
-            if let Err(status) =
-                (Pushing { router, answers: answers.clone(), open: Subscriptions::default() }).run(inbound).await
-            {
+            if let Err(status) = pushing.run(inbound).await {
                 drop(answers.send(Err(status)).await);
             }
         });

@@ -73,12 +73,10 @@ reasons! {
     /// A configured limit that refused something; the texts are the keys under `limits`.
     Bound "bound" {
         MaxTasks "max_tasks", MaxNodes "max_nodes", MaxMessage "max_message", MaxStreams "max_streams",
-        MaxSubscriptions "max_subscriptions", MaxQueries "max_queries",
+        MaxQueries "max_queries", MaxRemembered "max_remembered",
     }
     /// A thing that listens.
     Endpoint "endpoint" { Api "api", Metrics "metrics", }
-    /// Why a member was not asked, or its answer not used.
-    MemberFailure "reason" { Timeout "timeout", Unreachable "unreachable", Refused "refused", Malformed "malformed", }
 }
 
 /// One counter a reason.
@@ -209,12 +207,10 @@ metrics! {
     RouterMetrics "swarmstats_router_" {
         queries: IntCounter, "queries_total" "Questions answered";
         queries_incomplete: IntCounter, "queries_incomplete_total" "Answers that lacked something";
-        query_seconds: Histogram, "query_seconds" "Time to an answer";
-        fan_outs: IntCounter, "fan_outs_total" "Questions put to members";
-        member_failures: Each<MemberFailure>, "member_failures_total" "Questions that a member did not answer, by reason";
-        subscriptions: IntGauge, "subscriptions" "Subscriptions open";
-        pushes: IntCounter, "pushes_total" "Snapshots pushed to subscribers";
-        bytes_sent: IntCounter, "sent_bytes_total" "Bytes of answers sent";
+        unanswered: IntCounter, "member_failures_total" "Questions to members that got no answer in time";
+        suspected: IntGauge, "suspected_members" "Members that missed their last deadline and are asked in the background";
+        nodes: IntGauge, "nodes" "Nodes remembered";
+        rows: IntGauge, "rows" "Rows remembered";
     }
     /// What every process of this project has, whatever its roles.
     CommonMetrics "swarmstats_" {
