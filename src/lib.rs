@@ -3,8 +3,10 @@
 //! The map, in reading order. Dependencies point down only: shell → adapters → core.
 //!
 //! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary.
+//! * **shell**: [`source`] how a node's figures are read.
 
 pub mod stat;
 pub mod model;
 pub mod message;
 pub mod view;
+pub mod source;
