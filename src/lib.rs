@@ -9,7 +9,7 @@
 //!   [`config`] YAML made a checked config.
 //! * **adapters** (pure translation): [`wire`] protobuf, [`json`] the documents, [`metrics`] exposition, [`retry`] how long to wait.
 //! * **shell** (sockets, clocks, loops): [`clock`], [`serve`] listeners, [`discovery`] the membership, [`router`] asks
-//!   the members and joins what they say, [`collector`] and [`shipper`] the roles, [`collectord`] one process of the tier,
+//!   the members and joins what they say, [`source`] how a node's figures are read, [`collector`] and [`shipper`] the roles, [`collectord`] one process of the tier,
 //!   [`grpc`], [`http`] and [`scrape`] the apis.
 
 pub mod stat;
@@ -34,7 +34,9 @@ pub mod clock;
 pub mod serve;
 pub mod discovery;
 pub mod router;
+pub mod source;
 pub mod collector;
+pub mod shipper;
 pub mod grpc;
 pub mod http;
 pub mod scrape;

@@ -245,6 +245,12 @@ impl Outbox {
         }
     }
 
+    /// The time between the two newest rounds; zero before there are two.
+    pub fn between_rounds(&self) -> std::time::Duration {
+        let between = self.books.monotonic - self.books.previous;
+        std::time::Duration::from_nanos(if self.books.previous == 0 { 0 } else { between })
+    }
+
     /// Batches whose amounts were forgotten because no scrape showed them within `max_catch_up`.
     pub fn unconfirmed(&self) -> u64 {
         self.unconfirmed

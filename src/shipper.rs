@@ -3,17 +3,17 @@
 //! One tick for the whole node, at a phase of its own; a loop per member; the pure outbox between them, behind a plain
 //! mutex that is never held across an await. It answers the same questions as a collector, for its own node.
 
+mod measure;
 mod stream;
-
-pub(crate) use stream::Ended as StreamEnded;
 
 use crate::clock;
 use crate::config::{self, Address};
 use crate::discovery::Seen;
-use crate::metrics::ShipperMetrics;
-use crate::model::{Gen, MemberId, Millis, Nanos, NodeId, RingId};
-use crate::outbox::{Ended, Outbox, OutboxConfig, OutboxSizes, Reading, RowFigures};
+use crate::metrics::{Page, ProcessMetrics, Series, ShipperMetrics};
+use crate::model::{Gen, MemberId, Nanos, NodeId, RingId};
+use crate::outbox::{Ended, Outbox, OutboxConfig, Reading};
 use crate::router::Store;
+use crate::scrape::{Done, Scraped};
 use crate::source::{self, Docker};
 use crate::view::{Ask, Holding};
 use std::collections::{BTreeMap, VecDeque};
@@ -59,6 +59,7 @@ struct Inner {
     refusals: Mutex<VecDeque<Nanos>>,
     two_shippers: Notify,
     metrics: ShipperMetrics,
+    process: ProcessMetrics,
 }
 
 fn nanos(duration: Duration) -> Nanos {
@@ -79,6 +80,7 @@ impl Shipper {
         seen: Seen,
         nudge: Arc<Notify>,
         metrics: ShipperMetrics,
+        process: ProcessMetrics,
     ) -> Shipper {
         let nonce = clock::process_nonce();
         let outbox = OutboxConfig {
@@ -108,6 +110,7 @@ impl Shipper {
             refusals: Mutex::default(),
             two_shippers: Notify::new(),
             metrics,
+            process,
         }))
     }
 
@@ -146,6 +149,7 @@ impl Shipper {
                 () = stop.cancelled() => return,
                 _ = tick.tick() => {}
             }
+            let begun = std::time::Instant::now();
             // Reading files of the kernel can block, and takes its time where there are many.
             let sampled = tokio::task::spawn_blocking(move || {
                 let round = docker.sample();
@@ -153,7 +157,7 @@ impl Shipper {
             });
             let Ok((back, round)) = sampled.await else { return };
             docker = back;
-            self.0.metrics.round(&round, &docker.faults());
+            measure::round(&self.0.metrics, &round, &docker.faults(), begun.elapsed());
             self.observe(round);
         }
     }
@@ -245,7 +249,7 @@ impl Shipper {
     fn meet_ring(&self, theirs: RingId) {
         let ours = self.outbox(|outbox| outbox.ring_id());
         if theirs != ours && theirs != RingId::default() {
-            self.0.metrics.other_ring();
+            self.0.process.common.ring_mismatches.inc();
             self.0.nudge.notify_one();
         }
     }
@@ -259,20 +263,18 @@ impl Shipper {
             self.0.two_shippers.notify_one();
         }
     }
+}
 
-    /// Rows for the shipper's own exposition.
-    pub fn rows(&self) -> Vec<RowFigures> {
-        self.outbox(|outbox| outbox.rows())
+impl Scraped for Shipper {
+    fn measure(&self) {
+        let held = self.outbox(|outbox| measure::Held::of(outbox));
+        measure::held(&self.0.metrics, &held);
     }
 
-    /// How much is held.
-    pub fn sizes(&self) -> OutboxSizes {
-        self.outbox(|outbox| outbox.sizes())
-    }
-
-    /// The interval between rounds.
-    pub fn interval(&self) -> Millis {
-        nanos(self.0.cfg.interval) / 1_000_000
+    /// The node's own rows: exact with no protocol, for those who scrape every node.
+    fn page(&self) -> Option<(Page, Done)> {
+        let node_services = self.outbox(|outbox| outbox.rows()).iter().map(Into::into).collect();
+        Some((Page::new(Series { node_services, ..Series::default() }), Box::new(|_, _| {})))
     }
 }
 

@@ -68,8 +68,12 @@ macro_rules! reasons {
 reasons! {
     /// Why a shipper's hello was refused.
     HelloRefused "reason" { Old "old", Incompatible "incompatible", Full "full", Malformed "malformed", }
-    /// Why a figure's file could not be read.
-    Unreadable "reason" { Missing "missing", Denied "denied", Malformed "malformed", Other "other", }
+    /// Why something of a node was not read or not understood; `source` names them alike.
+    Fault "reason" {
+        Malformed "malformed", Unreadable "unreadable", Denied "denied", OpenFiles "open_files", Gone "gone",
+        Unseen "unseen", OtherProcess "other_process", Bounds "bounds", UnseenTail "unseen_tail", Engine "engine",
+        Event "event", Identity "identity",
+    }
     /// A configured limit that refused something; the texts are the keys under `limits`.
     Bound "bound" {
         MaxTasks "max_tasks", MaxNodes "max_nodes", MaxMessage "max_message", MaxStreams "max_streams",
@@ -87,6 +91,10 @@ pub struct Each<R> {
 }
 
 impl<R: Reason> Each<R> {
+    /// The counter of a reason by its text.
+    pub fn named(&self, text: &str) -> Option<&IntCounter> {
+        R::TEXTS.iter().position(|known| *known == text).map(|place| &self.counters[place])
+    }
     /// The counter of a reason.
     pub fn of(&self, reason: R) -> &IntCounter {
         &self.counters[reason.place()]
@@ -155,17 +163,13 @@ metrics! {
     /// A shipper's own metrics.
     ShipperMetrics "swarmstats_shipper_" {
         rounds: IntCounter, "rounds_total" "Sample rounds made";
-        rounds_skipped: IntCounter, "rounds_skipped_total" "Sample rounds left out because the one before took too long";
         round_seconds: Counter, "round_seconds_total" "Time spent in sample rounds";
-        effective_interval: Gauge, "effective_interval_seconds" "Present sampling interval, with what collectors advised";
+        effective_interval: Gauge, "effective_interval_seconds" "Time between the two newest sample rounds";
         samples: IntCounter, "samples_total" "Task samples read";
         samples_by_engine: IntCounter, "samples_by_engine_total" "Task samples the engine gave because the cgroup cannot be seen";
         unread: IntCounter, "unread_total" "Task samples that could not be read in their round";
-        unreadable_files: Each<Unreadable>, "unreadable_files_total" "Files of figures that could not be read, by reason";
-        unseen_tails: IntCounter, "unseen_tails_total" "Tasks whose last moments no reading saw";
-        unknown_states: IntCounter, "unknown_states_total" "Containers whose state this version does not know";
-        engine_errors: IntCounter, "engine_errors_total" "Calls to the engine that failed";
-        engine_reconnects: IntCounter, "engine_reconnects_total" "Times the engine's events had to be subscribed to again";
+        faults: Each<Fault>, "faults_total" "What was not read or not understood, by reason";
+        unseen_tail_seconds: Counter, "unseen_tail_seconds_total" "Time before tasks' ends that no reading saw";
         tasks: IntGauge, "tasks" "Tasks read on this node";
         rows: IntGauge, "rows" "Rows kept of this node's services";
         streams: IntGauge, "streams" "Streams to collectors that are open";

@@ -47,7 +47,11 @@ pub(super) async fn keep(shipper: Shipper, member: MemberId, stop: CancellationT
             () = stop.cancelled() => return,
             ended = stream(&shipper, &member, &address, &mut retry, &mut complained) => ended,
         };
-        shipper.metrics().stream_ended(&ended);
+        match ended {
+            Ended::Refused(_) => shipper.metrics().streams_refused.inc(),
+            Ended::Bye => {}
+            _ => shipper.metrics().streams_failed.inc(),
+        }
         // Once per outage; a bye or a void stream is the ordinary course of things.
         if !std::mem::replace(&mut complained, true) {
             tracing::warn!(%member, %address, reason = %ended, "no stream to a collector; trying on");
@@ -73,6 +77,8 @@ async fn stream(
         }
         Ok((k, stream)) => {
             retry.reset();
+            shipper.metrics().streams_opened.inc();
+            shipper.metrics().streams.inc();
             if std::mem::take(complained) {
                 tracing::info!(%member, %address, "the stream to a collector is back");
             }
@@ -80,6 +86,7 @@ async fn stream(
                 Ok(never) => match never {},
                 Err(ended) => ended,
             };
+            shipper.metrics().streams.dec();
             shipper.outbox(|outbox| outbox.closed(member, k));
             ended
         }
@@ -119,12 +126,7 @@ async fn open(
 
 enum Never {}
 
-async fn batches(
-    shipper: &Shipper,
-    member: &MemberId,
-    k: u64,
-    mut stream: UpdateStream,
-) -> Result<Never, Ended> {
+async fn batches(shipper: &Shipper, member: &MemberId, k: u64, mut stream: UpdateStream) -> Result<Never, Ended> {
     let mut rounds = shipper.rounds();
     let ack_deadline = shipper.ack_deadline();
     loop {
@@ -132,7 +134,8 @@ async fn batches(
         if let Some(batch) = shipper.outbox(|outbox| outbox.next_batch(member, clock::monotonic())) {
             let sent = timeout(ack_deadline, stream.send(&batch)).await;
             let n_bytes = sent.map_err(|_| Ended::Late("sending a batch", ack_deadline))??;
-            shipper.metrics().sent(member.as_str(), n_bytes);
+            shipper.metrics().batches_sent.inc();
+            shipper.metrics().bytes_sent.inc_by(n_bytes as u64);
             let answer = timeout(ack_deadline, stream.next()).await;
             let answer = answer.map_err(|_| Ended::Late("the answer to a batch", ack_deadline))??;
             take(shipper, member, k, answer)?;
@@ -151,6 +154,7 @@ fn take(shipper: &Shipper, member: &MemberId, k: u64, answer: Answer) -> Result<
     match answer {
         Answer::Ack(ack) => {
             shipper.outbox(|outbox| outbox.acked(member, k, &ack, clock::monotonic()));
+            shipper.metrics().batches_acked.inc();
             shipper.meet_ring(ack.ring_id);
             Ok(())
         }
