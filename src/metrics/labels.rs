@@ -3,8 +3,8 @@
 //! A set is open at its end (`{a="b",c="d"`): the writer closes it, or adds one label more. Always the whole set, empty
 //! where unknown, so that series of one family have the same labels.
 
+use super::exposition::TaskSeries;
 use crate::aggregate::{ScrapedService, ScrapedTask};
-use crate::metrics::exposition::TaskSeries;
 use crate::model::{RowMeta, TaskMeta};
 use std::collections::HashMap;
 use std::sync::Arc;
