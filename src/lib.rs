@@ -9,7 +9,7 @@
 //!   [`config`] YAML made a checked config.
 //! * **adapters** (pure translation): [`wire`] protobuf, [`json`] the documents, [`metrics`] exposition, [`retry`] how long to wait.
 //! * **shell** (sockets, clocks, loops): [`clock`], [`serve`] listeners, [`discovery`] the membership, [`router`] asks
-//!   the members and joins what they say, [`source`] how a node's figures are read, [`collector`] and [`shipper`] the roles, [`collectord`] one process of the tier,
+//!   the members and joins what they say, [`source`] how a node's figures are read, [`collector`] and [`shipper`] the roles, [`collectord`] and [`shipperd`] their processes,
 //!   [`grpc`], [`http`] and [`scrape`] the apis.
 
 pub mod stat;
@@ -41,3 +41,4 @@ pub mod grpc;
 pub mod http;
 pub mod scrape;
 pub mod collectord;
+pub mod shipperd;

@@ -225,11 +225,10 @@ impl Outbox {
 
     /// Rows for the shipper's own exposition: exact with no protocol.
     pub fn rows(&self) -> Vec<RowFigures> {
-        let figures = |row: &rows::Row| RowFigures {
-            meta: row.meta.clone(),
-            values: row.values.clone(),
-            fresh: row.counts.fresh,
-            dropped: row.dropped.clone(),
+        let figures = |row: &rows::Row| {
+            let mut values = row.values.clone();
+            values.retain(!row.counts.lacking());
+            RowFigures { meta: row.meta.clone(), values, fresh: row.counts.fresh, dropped: row.dropped.clone() }
         };
         self.books.rows.values().map(figures).collect()
     }

@@ -8,21 +8,21 @@ use swarmstats::model::MemberId;
 use tokio_util::sync::CancellationToken;
 
 /// Usage and config mistakes.
-pub const USAGE: u8 = 64;
+pub(crate) const USAGE: u8 = 64;
 
 /// The daemons' arguments; each gives its own name and examples.
 #[derive(Parser, Debug)]
-pub struct Args {
+pub(crate) struct Args {
     /// The config file (YAML); without it the defaults hold, as config/*.yaml shows them
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// Check the config, say what is wrong with it, and exit
     #[arg(long)]
-    pub check: bool,
+    pub(crate) check: bool,
 }
 
 /// Parses the command line; `examples` go below the help.
-pub fn args(name: &'static str, about: &'static str, examples: &'static str) -> Result<Args, ExitCode> {
+pub(crate) fn args(name: &'static str, about: &'static str, examples: &'static str) -> Result<Args, ExitCode> {
     use clap::{CommandFactory, FromArgMatches};
     let command = Args::command().name(name).about(about).version(env!("CARGO_PKG_VERSION")).after_help(examples);
     let parsed = command.try_get_matches().and_then(|matches| Args::from_arg_matches(&matches));
@@ -35,7 +35,7 @@ pub fn args(name: &'static str, about: &'static str, examples: &'static str) -> 
 }
 
 /// Reads and checks the config, printing all its mistakes. `Err` is how to exit; so is `--check`.
-pub fn config<C>(args: &Args, parse: impl Fn(&str, &MemberId) -> Result<C, Mistakes>) -> Result<C, ExitCode> {
+pub(crate) fn config<C>(args: &Args, parse: impl Fn(&str, &MemberId) -> Result<C, Mistakes>) -> Result<C, ExitCode> {
     let (place, text) = match &args.config {
         None => ("the defaults".to_string(), String::new()),
         Some(path) => match std::fs::read_to_string(path) {
@@ -66,7 +66,7 @@ fn host_name() -> MemberId {
 }
 
 /// Logs to stderr, by the config's level or RUST_LOG; colours only on a terminal.
-pub fn logs(level: &str) {
+pub(crate) fn logs(level: &str) {
     use std::io::IsTerminal;
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
@@ -75,7 +75,7 @@ pub fn logs(level: &str) {
 }
 
 /// Cancelled by SIGTERM or SIGINT.
-pub fn stop_on_signals() -> std::io::Result<CancellationToken> {
+pub(crate) fn stop_on_signals() -> std::io::Result<CancellationToken> {
     use tokio::signal::unix::{SignalKind, signal};
     let stop = CancellationToken::new();
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -90,7 +90,7 @@ pub fn stop_on_signals() -> std::io::Result<CancellationToken> {
 }
 
 /// Runs a daemon on the runtime; an error is printed once, with its causes.
-pub fn run(daemon: impl Future<Output = Result<(), Box<dyn std::error::Error>>>) -> ExitCode {
+pub(crate) fn run(daemon: impl Future<Output = Result<(), Box<dyn std::error::Error>>>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

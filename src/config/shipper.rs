@@ -16,10 +16,8 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "config/shipper.yaml documents every key once, for users and readers alike")]
 pub struct Shipper {
-    pub node_name: Arc<str>,
     /// The path of the engine's socket.
     pub engine: PathBuf,
-    pub engine_timeout: Duration,
     pub include: Include,
     pub interval: Duration,
     pub relist: Duration,
@@ -70,7 +68,7 @@ const fn secs(n: u64) -> Duration {
 }
 
 impl Shipper {
-    /// Reads a shipper's config; `host` is this machine's name, which stands in for `node_name` and a local member's id.
+    /// Reads a shipper's config; `host` is this machine's name, which stands in for a local member's id.
     pub fn parse(text: &str, host: &MemberId) -> Result<Shipper, Mistakes> {
         read::parse(text, |root| root.section(|section| Shipper::read(section, host)))
     }
@@ -79,9 +77,7 @@ impl Shipper {
         let local = Address { host: "127.0.0.1".to_owned(), port: 7770 };
         let local = Members::Static(vec![MemberAddr { id: host.clone(), addr: local, node: None }]);
         let shipper = Shipper {
-            node_name: s.read("node_name", host.as_str().into(), word),
             engine: s.read("engine", "/var/run/docker.sock".into(), engine),
-            engine_timeout: s.read("engine_timeout", secs(5), duration(ms(100)..=secs(60))),
             include: s.read("include", Include::Swarm, choice(&[("swarm", Include::Swarm), ("all", Include::All)])),
             interval: s.read("interval", secs(1), duration(ms(100)..=secs(60))),
             relist: s.read("relist", secs(30), duration(secs(1)..=secs(600))),

@@ -58,7 +58,7 @@ pub(super) async fn keep(shipper: Shipper, member: MemberId, stop: CancellationT
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(retry.next()) => {}
+            () = tokio::time::sleep(retry.next_delay()) => {}
         }
     }
 }
