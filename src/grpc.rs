@@ -21,5 +21,6 @@ pub fn routes(ingest: Option<IngestApi>, query: QueryApi, max_message: usize) ->
         let ingest = pb::ingest_server::IngestServer::new(ingest).max_decoding_message_size(max_message);
         routes = routes.add_service(ingest);
     }
-    routes.into_axum_router()
+    // An unknown path is HTTP's to refuse: gRPC clients read its 404 as UNIMPLEMENTED.
+    routes.into_axum_router().reset_fallback()
 }
