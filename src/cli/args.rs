@@ -23,6 +23,7 @@ Views (the default is service):
 
 Figures are docker stats': CPU 100% is one CPU; MEM is usage less the inactive page cache;
 NET I/O is received / sent, BLOCK I/O read / written; -- could not be read, which is not zero.
+AGE stands only where figures are not fresh, and is how old they are.
 On a terminal the table is redrawn in place and fits it; elsewhere it is plain text, repeated every second.
 
 Examples:

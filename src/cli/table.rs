@@ -79,6 +79,7 @@ pub fn lay_out(view: View, answer: &Answer, trouble: Option<&str>, space: Space)
         note.text = cut(&note.text, space.width);
     }
     lines.extend(footer);
+    lines.truncate(space.height.unwrap_or(usize::MAX)); // of 4 lines or fewer
     lines
 }
 
@@ -106,8 +107,8 @@ struct Kind {
 
 const TASK_ID: Kind =
     Kind { heading: "TASK ID", align: Align::Left, room: 12, gives_way: 0, cell: |row| short_id(row.id.as_deref()) };
-const NAME: Kind = Kind { heading: "NAME", align: Align::Name(16), room: 4, gives_way: 0, cell: short_name };
-const NODE: Kind = Kind { heading: "NODE", align: Align::Name(10), room: 4, gives_way: 0, cell: node };
+const NAME: Kind = Kind { heading: "NAME", align: Align::Name(12), room: 4, gives_way: 0, cell: short_name };
+const NODE: Kind = Kind { heading: "NODE", align: Align::Name(12), room: 4, gives_way: 0, cell: node };
 const TASKS: Kind = Kind {
     heading: "TASKS",
     align: Align::Slash(2, 2),
@@ -118,12 +119,12 @@ const TASKS: Kind = Kind {
 const AGE: Kind = Kind {
     heading: "AGE",
     align: Align::Left,
-    room: 9,
+    room: 4,
     gives_way: 0,
-    cell: |row| match (row.stale(), row.age_seconds) {
+    cell: |row| match (row.stale(), row.age_seconds.map(age)) {
         (None, _) => String::new(),
-        (Some(state), None) => state.to_owned(),
-        (Some(state), Some(seconds)) => format!("{state} {}", age(seconds)),
+        (Some("stale"), Some(age)) => age,
+        (Some(state), age) => format!("{state} {}", age.unwrap_or_default()),
     },
 };
 /// docker stats' columns, in its order.
@@ -251,7 +252,7 @@ impl Column {
         match (self.kind.align, text.split_once('/')) {
             (Align::Slash(..), Some((before, after))) => format!("{before:>left$}/{after:<right$}"),
             (Align::Slash(..) | Align::Right, _) => format!("{text:>width$}"),
-            (Align::Name(_) | Align::Left, _) => format!("{:<width$}", cut(text, Some(width))),
+            (Align::Name(_) | Align::Left, _) => format!("{:<width$}", shortened(text, width)),
         }
     }
 }
@@ -356,7 +357,221 @@ fn cut(text: &str, width: Option<usize>) -> String {
     }
 }
 
+/// A name, or its beginning and its end where `web.1` and `web.2` differ.
+fn shortened(name: &str, width: usize) -> String {
+    let (all, kept) = (length(name), width.saturating_sub(1));
+    if all <= width {
+        return name.to_owned();
+    }
+    let tail = kept / 3;
+    let (head, tail) = (name.chars().take(kept - tail), name.chars().skip(all - tail));
+    head.chain(['…']).chain(tail).collect()
+}
+
 /// In columns of the terminal: [`printable`] leaves only characters of one.
 fn length(text: &str) -> usize {
     text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::answer::{Coverage, Figures};
+
+    fn space(width: usize, height: usize) -> Space {
+        Space { width: Some(width), height: Some(height) }
+    }
+    const NO_BOUND: Space = Space { width: None, height: None };
+
+    /// A row of docker stats' documentation: `0.03%  2.352MiB / 982.5MiB  0.24%  539kB / 606kB  0B / 13.3kB  2`.
+    fn documented() -> Figures {
+        Figures {
+            cpu_percent: Some(0.03),
+            memory_used_bytes: Some(2_466_251),
+            memory_limit_bytes: Some(1_030_225_920),
+            memory_percent: Some(0.239_4),
+            network_receive_bytes: Some(539_000),
+            network_transmit_bytes: Some(606_000),
+            block_read_bytes: Some(0),
+            block_written_bytes: Some(13_300),
+            pids: Some(2),
+        }
+    }
+
+    /// Wide figures, and no limit.
+    fn busy() -> Figures {
+        Figures {
+            cpu_percent: Some(1175.2),
+            memory_used_bytes: Some(352 << 20),
+            memory_limit_bytes: None,
+            memory_percent: None,
+            network_receive_bytes: Some(999_500),
+            network_transmit_bytes: Some(1_234_000_000),
+            block_read_bytes: Some(56_000_000_000),
+            block_written_bytes: Some(4096),
+            pids: Some(12_345),
+        }
+    }
+
+    fn group(name: &str, fresh: u64, known: u64, figures: Figures) -> Row {
+        let tasks = Some(Coverage { fresh, known });
+        Row { name: name.into(), tasks, figures, age_seconds: Some(12.3), ..Row::default() }
+    }
+
+    fn task(name: &str, id: &str, node: &str, state: &str, figures: Figures) -> Row {
+        Row {
+            id: Some(id.into()),
+            name: format!("{name}.{id}"),
+            node_id: Some("7hqkfs2m1x0a7hqkfs2m1x0a7".into()),
+            node_name: Some(node.into()),
+            state: Some(state.into()),
+            age_seconds: Some(150.0),
+            figures,
+            ..Row::default()
+        }
+    }
+
+    fn services() -> Answer {
+        Answer {
+            complete: false,
+            missing: vec![
+                "node worker-3: its shipper has sent nothing for 12 s, 1 task of shop_api is not counted".into(),
+            ],
+            warnings: vec!["two services are called cache".into()],
+            rows: vec![
+                group("shop_api", 2, 3, busy()),
+                group("shop_frontend-with-a-long-name", 3, 3, documented()),
+                group("web", 0, 12, Figures::default()),
+            ],
+        }
+    }
+
+    fn text(view: View, answer: &Answer, space: Space) -> String {
+        lay_out(view, answer, None, space).into_iter().map(|line| line.text + "\n").collect()
+    }
+
+    #[test]
+    fn services_at_200_columns() {
+        assert_eq!(
+            text(View::Service, &services(), space(200, 50)),
+            "\
+NAME                             TASKS      CPU %   MEM USAGE / LIMIT       MEM %      NET I/O         BLOCK I/O          PIDS   AGE
+shop_api                          2/3    1175.20%      352MiB / --             --   1e+03kB / 1.23GB     56GB / 4.1kB    12345
+shop_frontend-with-a-long-name    3/3       0.03%    2.352MiB / 982.5MiB    0.24%     539kB / 606kB        0B / 13.3kB       2
+web                               0/12         --          -- / --             --        -- / --           -- / --          --   12s
+
+incomplete: node worker-3: its shipper has sent nothing for 12 s, 1 task of shop_api is not counted
+warning: two services are called cache
+"
+        );
+    }
+
+    #[test]
+    fn services_at_80_columns() {
+        assert_eq!(
+            text(View::Service, &services(), space(80, 24)),
+            "\
+NAME                          TASKS     CPU %  MEM USAGE / LIMIT      PIDS  AGE
+shop_api                       2/3   1175.20%     352MiB / --        12345
+shop_frontend-with…long-name   3/3      0.03%   2.352MiB / 982.5MiB      2
+web                            0/12        --         -- / --           --  12s
+
+incomplete: node worker-3: its shipper has sent nothing for 12 s, 1 task of
+  shop_api is not counted
+warning: two services are called cache
+too narrow for BLOCK I/O, MEM %, NET I/O
+"
+        );
+    }
+
+    fn tasks() -> Answer {
+        let rows = vec![
+            task("web.1", "9mnpnzenvg8p8tdbtq4wvbkcz", "worker-1", "fresh", documented()),
+            task("web.2", "0kz7nzenvg8p8tdbtq4wvbkcz", "worker-with-a-long-name", "stale", busy()),
+            task("mon.7hqkfs2m1x0a7hqkfs2m1x0a7", "1kz7nzenvg8p8tdbtq4wvbkcz", "", "ended", Figures::default()),
+        ];
+        Answer { complete: true, missing: vec![], warnings: vec![], rows }
+    }
+
+    #[test]
+    fn tasks_without_bounds() {
+        assert_eq!(
+            text(View::Task, &tasks(), NO_BOUND),
+            "\
+TASK ID        NAME    NODE                         CPU %   MEM USAGE / LIMIT       MEM %      NET I/O         BLOCK I/O          PIDS   AGE
+9mnpnzenvg8p   web.1   worker-1                     0.03%    2.352MiB / 982.5MiB    0.24%     539kB / 606kB        0B / 13.3kB       2
+0kz7nzenvg8p   web.2   worker-with-a-long-name   1175.20%      352MiB / --             --   1e+03kB / 1.23GB     56GB / 4.1kB    12345   2m
+1kz7nzenvg8p   mon     7hqkfs2m1x0a                    --          -- / --             --        -- / --           -- / --          --   ended 2m
+"
+        );
+    }
+
+    #[test]
+    fn a_table_without_rows_says_so() {
+        let nothing = Answer::joined([]);
+        assert_eq!(
+            text(View::Node, &nothing, NO_BOUND),
+            "\
+NAME   TASKS     CPU %   MEM USAGE / LIMIT       MEM %     NET I/O         BLOCK I/O         PIDS
+
+no nodes
+"
+        );
+    }
+
+    #[test]
+    fn incomplete_is_said_even_without_a_reason() {
+        let answer = Answer { complete: false, ..Answer::joined([]) };
+        assert!(text(View::Stack, &answer, NO_BOUND).contains("\nincomplete: "));
+    }
+
+    #[test]
+    fn nothing_ever_exceeds_the_space_and_what_is_missing_is_always_seen() {
+        let mut answer = tasks();
+        answer.complete = false;
+        answer.missing = (0..50).map(|n| format!("task t{n}: {}", "unheard of ".repeat(9))).collect();
+        answer.rows = (0..100).flat_map(|_| answer.rows.clone()).collect();
+        for view in [View::Service, View::Task] {
+            for (width, height) in (1..220).step_by(7).zip((4..60).cycle()) {
+                let lines = lay_out(view, &answer, Some("no answer"), space(width, height));
+                assert!(lines.len() <= height, "{} lines in {width} × {height}", lines.len());
+                assert!(lines.iter().all(|line| length(&line.text) <= width), "in {width} × {height}: {lines:?}");
+                assert!(lines.iter().any(|line| line.style == Style::Alarm), "in {width} × {height}: {lines:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_are_counted() {
+        let mut answer = services();
+        answer.rows = (0..30).map(|n| group(&format!("s{n}"), 1, 1, documented())).collect();
+        let lines = text(View::Service, &answer, space(200, 10));
+        assert!(lines.contains("\n… 25 more; "), "1 heading + 5 rows + this line + 3 of the footer: {lines}");
+        assert_eq!(lines.lines().count(), 10);
+    }
+
+    #[test]
+    fn lines_tell_what_they_are() {
+        let styles = |trouble| -> Vec<Style> {
+            lay_out(View::Service, &services(), trouble, NO_BOUND).iter().map(|line| line.style).collect()
+        };
+        use Style::{Alarm, Heading, Note, Partial, Plain, Stale};
+        assert_eq!(styles(None), [Heading, Partial, Plain, Stale, Note, Alarm, Note]);
+        assert_eq!(styles(Some("no answer")), [Heading, Stale, Stale, Stale, Note, Alarm, Alarm, Note]);
+    }
+
+    #[test]
+    fn names_from_the_network_reach_no_terminal_as_they_are() {
+        let mut answer = services();
+        answer.rows[0].name = "evil\x1b[2J\u{9b}31m\nroot".into();
+        answer.warnings = vec!["\x1b]0;title\x07".into()];
+        assert!(lay_out(View::Service, &answer, None, NO_BOUND).iter().all(|l| !l.text.contains(char::is_control)));
+    }
+
+    #[test]
+    fn a_name_is_cut_in_its_middle() {
+        assert_eq!(shortened("mon_node-exporter.3", 12), "mon_node…r.3");
+        assert_eq!(shortened("mon_node-exporter.3", 19), "mon_node-exporter.3");
+        assert_eq!([2, 1, 0].map(|width| length(&shortened("web", width))), [2, 1, 1]);
+    }
 }
