@@ -69,12 +69,9 @@ impl View {
 /// How the answer is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Format {
-    // Line comments: as documentation they would blow up the help.
-    // docker stats' columns.
-    #[allow(missing_docs)]
+    /// docker stats' columns.
     Table,
-    // The router's own JSON document, one a line.
-    #[allow(missing_docs)]
+    /// The router's own JSON document, one a line.
     Json,
 }
 
@@ -155,7 +152,7 @@ struct Flags {
     #[arg(long)]
     no_stream: bool,
     /// How to print it: docker stats' columns, or the router's own JSON document on one line
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, value_name = "table|json", hide_possible_values = true, default_value = "table")]
     format: Format,
     /// Any router's address
     #[arg(long, env = "SWARMSTATS_HOST", value_name = "URL", default_value = "http://127.0.0.1:7770")]
