@@ -4,6 +4,7 @@
 //! router that does not answer is said below it and asked again. It deliberately makes no figure itself: sums and
 //! percentages are the router's.
 
+use crate::json::What;
 use std::{io, pin::pin, process::ExitCode, time::Duration};
 use tokio::{
     io::AsyncReadExt,
@@ -20,7 +21,7 @@ pub mod table;
 pub mod screen;
 
 use answer::Answer;
-use args::{Format, Options, View};
+use args::{Format, Options};
 use client::{Reply, encoded};
 use screen::Screen;
 
@@ -162,17 +163,18 @@ async fn ask(options: &Options, forgiving: bool) -> Result<Heard, Error> {
 async fn ask_one(options: &Options, name: Option<&str>) -> Result<(Answer, Reply), Error> {
     let all = format!("/v1/{}", options.view.plural());
     let Some(name) = name.map(encoded) else { return ask_path(options, &all).await };
-    match ask_path(options, &format!("{all}/{name}")).await {
-        Err(Error::Answer(answer::Error::Unknown(no_task))) if options.view == View::Task => {
-            ask_path(options, &format!("{all}?service={name}")).await.map_err(|error| match error {
-                Error::Answer(answer::Error::Unknown(no_service)) => {
-                    answer::Error::Unknown(format!("{no_task}; {no_service}")).into()
-                }
-                error => error,
-            })
-        }
-        answer => answer,
+    let found = ask_path(options, &format!("{all}/{name}")).await;
+    let no_task = match found {
+        Err(Error::Answer(answer::Error::Unknown(why))) if options.view == What::Tasks => why,
+        // A task that may be where nobody answers.
+        Ok((answer, _)) if options.view == What::Tasks && answer.rows.is_empty() => "no such task is known".into(),
+        found => return found,
+    };
+    let (answer, reply) = ask_path(options, &format!("{all}?service={name}")).await?;
+    if answer.complete && answer.rows.is_empty() {
+        return Err(answer::Error::Unknown(format!("{no_task}, and no service of that name has tasks")).into());
     }
+    Ok((answer, reply))
 }
 
 async fn ask_path(options: &Options, path: &str) -> Result<(Answer, Reply), Error> {

@@ -238,14 +238,18 @@ fn a_wrong_name_is_exit_code_2_with_the_routers_reason() {
 
 #[test]
 fn a_tasks_name_may_be_a_services() {
+    const DARK: &str = r#"{"complete": false, "missing": [{"what": "node n", "why": "silent"}], "tasks": []}"#;
     let router = FakeRouter::start(|path| match path {
         "/v1/tasks?service=web" => Does::Answer("200 OK", INCOMPLETE.into()),
-        "/v1/tasks/web" | "/v1/tasks/nope" => Does::Answer("404 Not Found", r#"{"error": "no task"}"#.into()),
-        _ => Does::Answer("404 Not Found", r#"{"error": "no service"}"#.into()),
+        "/v1/tasks?service=nope" => Does::Answer("200 OK", r#"{"complete": true, "tasks": []}"#.into()),
+        "/v1/tasks/dark" | "/v1/tasks?service=dark" => Does::Answer("200 OK", DARK.into()),
+        _ => Does::Answer("404 Not Found", r#"{"error": "no task \"nope\" is known"}"#.into()),
     });
     assert!(text(&router.run("task web --no-stream").stdout).contains("web.1"));
     let output = router.run("task nope --no-stream");
-    assert_eq!((text(&output.stderr), code(&output)), ("docker-swarmstats: no task; no service\n", 2));
+    let said = "docker-swarmstats: no task \"nope\" is known, and no service of that name has tasks\n";
+    assert_eq!((text(&output.stderr), code(&output)), (said, 2));
+    assert_eq!(code(&router.run("task dark --no-stream")), 3, "nobody can say that it does not exist");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! or missing is absent. Texts are kept as they came: who shows one makes it [`printable`](super::format::printable).
 //! Pure.
 
-use crate::cli::{args::View, client::Reply};
+use crate::{cli::client::Reply, json::What};
 use hyper::StatusCode;
 use serde::Deserialize;
 
@@ -44,11 +44,12 @@ pub struct Answer {
 /// One service, task, node or stack.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 pub struct Row {
-    /// Its id; a stack has none but its name.
+    /// Its id.
     #[serde(default)]
     pub id: Option<String>,
     /// Its name.
-    pub name: String,
+    #[serde(default)]
+    pub name: Option<String>,
     /// Of a group: how many of its tasks are counted.
     #[serde(default)]
     pub tasks: Option<Coverage>,
@@ -64,7 +65,7 @@ pub struct Row {
     /// Of a task: where it runs, by name.
     #[serde(default)]
     pub node_name: Option<String>,
-    /// Of a task: `fresh`, or why its figures are not.
+    /// Of a task: `running`, or why its figures are not fresh.
     #[serde(default)]
     pub state: Option<String>,
 }
@@ -73,7 +74,7 @@ impl Row {
     /// Whether none of its figures is fresh; then the word for it.
     pub fn stale(&self) -> Option<&str> {
         match (self.tasks, self.state.as_deref()) {
-            (Some(Coverage { fresh: 1.., .. }), _) | (_, Some("fresh")) => None,
+            (Some(Coverage { fresh: 1.., .. }), _) | (_, Some("running")) => None,
             (_, Some(state)) => Some(state),
             (Some(Coverage { fresh: 0, known: 1.. }), None) => Some("stale"),
             (_, None) => None,
@@ -137,6 +138,8 @@ struct Missing {
 struct Reason {
     error: String,
     #[serde(default)]
+    remedy: Option<String>,
+    #[serde(default)]
     candidates: Vec<serde_json::Value>,
 }
 
@@ -145,17 +148,17 @@ impl Answer {
     ///
     /// # Errors
     /// What the router refused and why, or what is wrong with the document.
-    pub fn read(view: View, reply: &Reply) -> Result<Answer, Error> {
+    pub fn read(view: What, reply: &Reply) -> Result<Answer, Error> {
         if reply.status != StatusCode::OK {
             return Err(refusal(reply));
         }
         let document: Document =
             serde_json::from_slice(&reply.body).map_err(|error| Error::NotUnderstood(error.to_string()))?;
         let rows = match view {
-            View::Service => document.services,
-            View::Task => document.tasks,
-            View::Node => document.nodes,
-            View::Stack => document.stacks,
+            What::Services => document.services,
+            What::Tasks => document.tasks,
+            What::Nodes => document.nodes,
+            What::Stacks => document.stacks,
         };
         Ok(Answer {
             complete: document.complete,
@@ -177,21 +180,21 @@ impl Answer {
         all.missing.sort_unstable();
         all.missing.dedup();
         all.warnings.dedup();
-        all.rows.sort_by_cached_key(|row| (natural(&row.name), row.id.clone()));
+        all.rows.sort_by_cached_key(|row| (row.name.as_deref().map(natural), row.id.clone()));
         all.rows.dedup_by(|a, b| (&a.id, &a.name) == (&b.id, &b.name));
         all
     }
 }
 
 fn refusal(reply: &Reply) -> Error {
-    let Ok(Reason { error, candidates }) = serde_json::from_slice(&reply.body) else {
+    let Ok(Reason { error, remedy, candidates }) = serde_json::from_slice(&reply.body) else {
         return Error::NotARouter(reply.status);
     };
     match reply.status {
         StatusCode::NOT_FOUND => Error::Unknown(error),
         StatusCode::CONFLICT if candidates.is_empty() => Error::Ambiguous(error),
         StatusCode::CONFLICT => Error::Ambiguous(format!("{error}: {}", listed(&candidates))),
-        status => Error::Refused(status, error),
+        status => Error::Refused(status, remedy.map_or(error.clone(), |remedy| format!("{error}; {remedy}"))),
     }
 }
 
@@ -238,11 +241,11 @@ mod tests {
     }
 
     fn services(body: &str) -> Result<Answer, Error> {
-        Answer::read(View::Service, &reply(200, body))
+        Answer::read(What::Services, &reply(200, body))
     }
 
     fn named(names: &[&str]) -> Answer {
-        let rows = names.iter().map(|name| Row { name: (*name).into(), ..Row::default() }).collect();
+        let rows = names.iter().map(|name| Row { name: Some((*name).into()), ..Row::default() }).collect();
         Answer { complete: true, missing: vec![], warnings: vec![], rows }
     }
 
@@ -258,6 +261,10 @@ mod tests {
         let row = &answer.rows[0];
         assert_eq!((row.figures.cpu_percent, row.figures.pids, row.figures.memory_used_bytes), (Some(1.5), None, None));
         assert_eq!(row.tasks, Some(Coverage { fresh: 1, known: 2 }));
+        assert_eq!(
+            services(r#"{"complete": true, "services": [{"id": "s1", "name": null}]}"#).unwrap().rows[0].name,
+            None
+        );
     }
 
     #[test]
@@ -276,10 +283,13 @@ mod tests {
 
     #[test]
     fn a_refusal_keeps_the_routers_reason() {
-        let read = |status, body| Answer::read(View::Task, &reply(status, body)).unwrap_err().to_string();
+        let read = |status, body| Answer::read(What::Tasks, &reply(status, body)).unwrap_err().to_string();
         assert_eq!(read(404, r#"{"error": "no task x"}"#), "no task x");
         assert_eq!(read(409, r#"{"error": "several tasks", "candidates": ["xa", "xb"]}"#), "several tasks: xa, xb");
-        assert_eq!(read(503, r#"{"error": "starting"}"#), "the router answered 503 Service Unavailable: starting");
+        assert_eq!(
+            read(503, r#"{"error": "starting", "remedy": "wait"}"#),
+            "the router answered 503 Service Unavailable: starting; wait"
+        );
         assert!(read(404, "<html>").contains("404 Not Found without a reason"));
     }
 
@@ -294,13 +304,13 @@ mod tests {
         assert_eq!(row(0, 3, None).stale(), Some("stale"));
         assert_eq!(row(0, 0, None).stale(), None, "a service of no tasks");
         assert_eq!(row(0, 1, Some("ended")).stale(), Some("ended"));
-        assert_eq!(row(1, 1, Some("fresh")).stale(), None);
+        assert_eq!(row(1, 1, Some("running")).stale(), None);
     }
 
     #[test]
     fn joined_answers_are_sorted_as_people_count_and_hold_each_row_once() {
         let answer = Answer::joined([named(&["web.10", "web.2"]), named(&["api", "web.2", "web.1a"])]);
-        let names: Vec<&str> = answer.rows.iter().map(|row| &*row.name).collect();
+        let names: Vec<&str> = answer.rows.iter().filter_map(|row| row.name.as_deref()).collect();
         assert_eq!(names, ["api", "web.1a", "web.2", "web.10"]);
         let partial = Answer { complete: false, missing: vec!["m".into()], ..named(&[]) };
         let joined = Answer::joined([partial.clone(), partial, named(&[])]);

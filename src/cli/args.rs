@@ -3,6 +3,7 @@
 //! Docker passes its own global flags first, then the plugin's name, then the rest; a `--host` before the name is
 //! therefore the engine's, after it the router's. Pure but for the environment variable that names the router.
 
+use crate::json::What;
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 use hyper::Uri;
 use std::{ffi::OsString, fmt, process::ExitCode, str::FromStr};
@@ -11,6 +12,8 @@ use std::{ffi::OsString, fmt, process::ExitCode, str::FromStr};
 const PLUGIN: &str = "swarmstats";
 /// One sentence, also shown by `docker --help`.
 const ABOUT: &str = "Live resource usage of a whole swarm: docker stats for services, tasks, nodes and stacks";
+/// The words for what the rows can be are their singulars.
+const VIEWS: [What; 4] = [What::Services, What::Tasks, What::Nodes, What::Stacks];
 /// A command line that cannot be understood (sysexits' `EX_USAGE`).
 pub const USAGE: u8 = 64;
 
@@ -40,31 +43,6 @@ Exit status:
   2   no such service, task, node or stack, or more than one
   3   --no-stream: answered, but not everything; the `incomplete:` lines say what is missing and why
   64  the command line was not understood";
-
-/// What the rows of the table are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum View {
-    /// Services.
-    Service,
-    /// Tasks.
-    Task,
-    /// Nodes.
-    Node,
-    /// Stacks.
-    Stack,
-}
-
-impl View {
-    /// The router's word for all of them, in paths and in JSON.
-    pub fn plural(self) -> &'static str {
-        match self {
-            View::Service => "services",
-            View::Task => "tasks",
-            View::Node => "nodes",
-            View::Stack => "stacks",
-        }
-    }
-}
 
 /// How the answer is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -131,7 +109,7 @@ impl FromStr for Host {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// What the rows are.
-    pub view: View,
+    pub view: What,
     /// Which of them; empty: all.
     pub names: Vec<String>,
     /// One answer, then exit.
@@ -201,12 +179,12 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Options, Early>
             code: if error.use_stderr() { USAGE } else { 0 },
         })?;
     let mut names = flags.words;
-    let view = names.first().and_then(|word| View::from_str(word, false).ok());
+    let view = names.first().and_then(|word| VIEWS.into_iter().find(|view| view.singular() == word));
     if view.is_some() {
         names.remove(0);
     }
     Ok(Options {
-        view: view.unwrap_or(View::Service),
+        view: view.unwrap_or(What::Services),
         names,
         no_stream: flags.no_stream,
         format: flags.format,
@@ -254,18 +232,18 @@ mod tests {
         parse(line.split_whitespace().map(OsString::from))
     }
 
-    fn asked(line: &str) -> (View, Vec<String>) {
+    fn asked(line: &str) -> (What, Vec<String>) {
         let options = parsed(line).unwrap();
         (options.view, options.names)
     }
 
     #[test]
     fn the_default_view_is_service() {
-        assert_eq!(asked(""), (View::Service, vec![]));
-        assert_eq!(asked("web api"), (View::Service, vec!["web".into(), "api".into()]));
-        assert_eq!(asked("task web"), (View::Task, vec!["web".into()]));
-        assert_eq!(asked("service node"), (View::Service, vec!["node".into()]), "a service may be called node");
-        assert_eq!(asked("node --no-stream n1"), (View::Node, vec!["n1".into()]));
+        assert_eq!(asked(""), (What::Services, vec![]));
+        assert_eq!(asked("web api"), (What::Services, vec!["web".into(), "api".into()]));
+        assert_eq!(asked("task web"), (What::Tasks, vec!["web".into()]));
+        assert_eq!(asked("service node"), (What::Services, vec!["node".into()]), "a service may be called node");
+        assert_eq!(asked("node --no-stream n1"), (What::Nodes, vec!["n1".into()]));
     }
 
     // As docker 28.2.2 was seen to call a plugin.
@@ -273,15 +251,15 @@ mod tests {
     fn docker_puts_its_own_flags_before_the_name() {
         let line = "--config /tmp/x -H tcp://1.2.3.4:5 -D --log-level=debug swarmstats task --host http://r:1 web";
         let options = parsed(line).unwrap();
-        assert_eq!((options.view, &*options.names[0], options.host.port), (View::Task, "web", 1));
+        assert_eq!((options.view, &*options.names[0], options.host.port), (What::Tasks, "web", 1));
         assert_eq!(parsed("swarmstats").unwrap().host.port, 7770);
-        assert_eq!(asked("swarmstats service swarmstats"), (View::Service, vec!["swarmstats".into()]));
+        assert_eq!(asked("swarmstats service swarmstats"), (What::Services, vec!["swarmstats".into()]));
     }
 
     #[test]
     fn standalone_flags_are_our_own() {
         assert_eq!(parsed("--host http://r:1 service swarmstats").unwrap().host, "http://r:1".parse().unwrap());
-        assert_eq!(asked("service swarmstats"), (View::Service, vec!["swarmstats".into()]));
+        assert_eq!(asked("service swarmstats"), (What::Services, vec!["swarmstats".into()]));
     }
 
     #[test]

@@ -5,11 +5,9 @@
 //! them), then long names are cut; where the height does not, rows are counted instead of shown, so that what is
 //! missing is always seen. Pure: no escape codes, which are [`screen`](super::screen)'s.
 
-use crate::cli::{
-    answer::{Answer, Row},
-    args::View,
-    format::{ABSENT, age, io, memory, percent, printable},
-};
+use crate::cli::answer::{Answer, Row};
+use crate::cli::format::{ABSENT, age, io, memory, percent, printable};
+use crate::json::What;
 
 /// What a line is, for those who can show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +45,7 @@ pub struct Space {
 }
 
 /// Lays an answer out; `trouble` is why there is no newer one.
-pub fn lay_out(view: View, answer: &Answer, trouble: Option<&str>, space: Space) -> Vec<Line> {
+pub fn lay_out(view: What, answer: &Answer, trouble: Option<&str>, space: Space) -> Vec<Line> {
     let (columns, gap, hidden) = fit(columns(view, answer), space.width);
     let mut footer = footer(view, answer, trouble, &hidden, space.width);
     let mut rows = answer.rows.len();
@@ -189,19 +187,16 @@ fn short_id(id: Option<&str>) -> String {
 
 /// A task's name without the ids that have columns of their own: `web.1`, as `docker service ps` shows it.
 fn short_name(row: &Row) -> String {
-    let mut name = &*row.name;
+    let Some(mut name) = row.name.as_deref() else { return short_id(row.id.as_deref()) };
     for id in [&row.id, &row.node_id].into_iter().flatten() {
         let rest = name.strip_suffix(&**id).and_then(|name| name.strip_suffix('.'));
         name = rest.filter(|rest| !rest.is_empty()).unwrap_or(name);
     }
-    if name.is_empty() { ABSENT.into() } else { name.into() }
+    name.into()
 }
 
 fn node(row: &Row) -> String {
-    match row.node_name.as_deref() {
-        None | Some("") => short_id(row.node_id.as_deref()),
-        Some(name) => name.into(),
-    }
+    row.node_name.clone().unwrap_or_else(|| short_id(row.node_id.as_deref()))
 }
 
 /// A column with its cells and the widths it takes (before and after the slash, if it is aligned at one).
@@ -257,10 +252,10 @@ impl Column {
     }
 }
 
-fn columns(view: View, answer: &Answer) -> Vec<Column> {
+fn columns(view: What, answer: &Answer) -> Vec<Column> {
     let leading: &[&'static Kind] = match view {
-        View::Task => &[&TASK_ID, &NAME, &NODE],
-        View::Service | View::Node | View::Stack => &[&NAME, &TASKS],
+        What::Tasks => &[&TASK_ID, &NAME, &NODE],
+        What::Services | What::Nodes | What::Stacks => &[&NAME, &TASKS],
     };
     let stale = answer.rows.iter().any(|row| row.stale().is_some());
     let kinds = leading.iter().copied().chain(&FIGURES).chain(stale.then_some(&AGE));
@@ -295,7 +290,7 @@ fn fit(mut columns: Vec<Column>, width: Option<usize>) -> (Vec<Column>, usize, V
 }
 
 /// What is said below the table; an empty line first if there is anything.
-fn footer(view: View, answer: &Answer, trouble: Option<&str>, hidden: &[&str], width: Option<usize>) -> Vec<Line> {
+fn footer(view: What, answer: &Answer, trouble: Option<&str>, hidden: &[&str], width: Option<usize>) -> Vec<Line> {
     let mut said: Vec<(Style, String)> = vec![];
     said.extend(trouble.map(|trouble| (Style::Alarm, trouble.to_owned())));
     said.extend(answer.missing.iter().map(|missing| (Style::Alarm, format!("incomplete: {missing}"))));
@@ -415,15 +410,15 @@ mod tests {
 
     fn group(name: &str, fresh: u64, known: u64, figures: Figures) -> Row {
         let tasks = Some(Coverage { fresh, known });
-        Row { name: name.into(), tasks, figures, age_seconds: Some(12.3), ..Row::default() }
+        Row { name: Some(name.into()), tasks, figures, age_seconds: Some(12.3), ..Row::default() }
     }
 
     fn task(name: &str, id: &str, node: &str, state: &str, figures: Figures) -> Row {
         Row {
             id: Some(id.into()),
-            name: format!("{name}.{id}"),
+            name: Some(format!("{name}.{id}")),
             node_id: Some("7hqkfs2m1x0a7hqkfs2m1x0a7".into()),
-            node_name: Some(node.into()),
+            node_name: (!node.is_empty()).then(|| node.into()),
             state: Some(state.into()),
             age_seconds: Some(150.0),
             figures,
@@ -446,14 +441,14 @@ mod tests {
         }
     }
 
-    fn text(view: View, answer: &Answer, space: Space) -> String {
+    fn text(view: What, answer: &Answer, space: Space) -> String {
         lay_out(view, answer, None, space).into_iter().map(|line| line.text + "\n").collect()
     }
 
     #[test]
     fn services_at_200_columns() {
         assert_eq!(
-            text(View::Service, &services(), space(200, 50)),
+            text(What::Services, &services(), space(200, 50)),
             "\
 NAME                             TASKS      CPU %   MEM USAGE / LIMIT       MEM %      NET I/O         BLOCK I/O          PIDS   AGE
 shop_api                          2/3    1175.20%      352MiB / --             --   1e+03kB / 1.23GB     56GB / 4.1kB    12345
@@ -469,7 +464,7 @@ warning: two services are called cache
     #[test]
     fn services_at_80_columns() {
         assert_eq!(
-            text(View::Service, &services(), space(80, 24)),
+            text(What::Services, &services(), space(80, 24)),
             "\
 NAME                          TASKS     CPU %  MEM USAGE / LIMIT      PIDS  AGE
 shop_api                       2/3   1175.20%     352MiB / --        12345
@@ -486,7 +481,7 @@ too narrow for BLOCK I/O, MEM %, NET I/O
 
     fn tasks() -> Answer {
         let rows = vec![
-            task("web.1", "9mnpnzenvg8p8tdbtq4wvbkcz", "worker-1", "fresh", documented()),
+            task("web.1", "9mnpnzenvg8p8tdbtq4wvbkcz", "worker-1", "running", documented()),
             task("web.2", "0kz7nzenvg8p8tdbtq4wvbkcz", "worker-with-a-long-name", "stale", busy()),
             task("mon.7hqkfs2m1x0a7hqkfs2m1x0a7", "1kz7nzenvg8p8tdbtq4wvbkcz", "", "ended", Figures::default()),
         ];
@@ -496,7 +491,7 @@ too narrow for BLOCK I/O, MEM %, NET I/O
     #[test]
     fn tasks_without_bounds() {
         assert_eq!(
-            text(View::Task, &tasks(), NO_BOUND),
+            text(What::Tasks, &tasks(), NO_BOUND),
             "\
 TASK ID        NAME    NODE                         CPU %   MEM USAGE / LIMIT       MEM %      NET I/O         BLOCK I/O          PIDS   AGE
 9mnpnzenvg8p   web.1   worker-1                     0.03%    2.352MiB / 982.5MiB    0.24%     539kB / 606kB        0B / 13.3kB       2
@@ -510,7 +505,7 @@ TASK ID        NAME    NODE                         CPU %   MEM USAGE / LIMIT   
     fn a_table_without_rows_says_so() {
         let nothing = Answer::joined([]);
         assert_eq!(
-            text(View::Node, &nothing, NO_BOUND),
+            text(What::Nodes, &nothing, NO_BOUND),
             "\
 NAME   TASKS     CPU %   MEM USAGE / LIMIT       MEM %     NET I/O         BLOCK I/O         PIDS
 
@@ -522,7 +517,7 @@ no nodes
     #[test]
     fn incomplete_is_said_even_without_a_reason() {
         let answer = Answer { complete: false, ..Answer::joined([]) };
-        assert!(text(View::Stack, &answer, NO_BOUND).contains("\nincomplete: "));
+        assert!(text(What::Stacks, &answer, NO_BOUND).contains("\nincomplete: "));
     }
 
     #[test]
@@ -531,7 +526,7 @@ no nodes
         answer.complete = false;
         answer.missing = (0..50).map(|n| format!("task t{n}: {}", "unheard of ".repeat(9))).collect();
         answer.rows = (0..100).flat_map(|_| answer.rows.clone()).collect();
-        for view in [View::Service, View::Task] {
+        for view in [What::Services, What::Tasks] {
             for (width, height) in (1..220).step_by(7).zip((4..60).cycle()) {
                 let lines = lay_out(view, &answer, Some("no answer"), space(width, height));
                 assert!(lines.len() <= height, "{} lines in {width} × {height}", lines.len());
@@ -545,7 +540,7 @@ no nodes
     fn rows_that_do_not_fit_are_counted() {
         let mut answer = services();
         answer.rows = (0..30).map(|n| group(&format!("s{n}"), 1, 1, documented())).collect();
-        let lines = text(View::Service, &answer, space(200, 10));
+        let lines = text(What::Services, &answer, space(200, 10));
         assert!(lines.contains("\n… 25 more; "), "1 heading + 5 rows + this line + 3 of the footer: {lines}");
         assert_eq!(lines.lines().count(), 10);
     }
@@ -553,7 +548,7 @@ no nodes
     #[test]
     fn lines_tell_what_they_are() {
         let styles = |trouble| -> Vec<Style> {
-            lay_out(View::Service, &services(), trouble, NO_BOUND).iter().map(|line| line.style).collect()
+            lay_out(What::Services, &services(), trouble, NO_BOUND).iter().map(|line| line.style).collect()
         };
         use Style::{Alarm, Heading, Note, Partial, Plain, Stale};
         assert_eq!(styles(None), [Heading, Partial, Plain, Stale, Note, Alarm, Note]);
@@ -563,9 +558,9 @@ no nodes
     #[test]
     fn names_from_the_network_reach_no_terminal_as_they_are() {
         let mut answer = services();
-        answer.rows[0].name = "evil\x1b[2J\u{9b}31m\nroot".into();
+        answer.rows[0].name = Some("evil\x1b[2J\u{9b}31m\nroot".into());
         answer.warnings = vec!["\x1b]0;title\x07".into()];
-        assert!(lay_out(View::Service, &answer, None, NO_BOUND).iter().all(|l| !l.text.contains(char::is_control)));
+        assert!(lay_out(What::Services, &answer, None, NO_BOUND).iter().all(|l| !l.text.contains(char::is_control)));
     }
 
     #[test]
