@@ -10,7 +10,7 @@
 //! * **adapters** (pure translation): [`wire`] protobuf, [`json`] the documents, [`metrics`] exposition, [`retry`] how long to wait.
 //! * **shell** (sockets, clocks, loops): [`clock`], [`serve`] listeners, [`discovery`] the membership, [`router`] asks
 //!   the members and joins what they say, [`source`] how a node's figures are read, [`collector`] and [`shipper`] the roles, [`collectord`] and [`shipperd`] their processes,
-//!   [`grpc`], [`http`] and [`scrape`] the apis.
+//!   [`grpc`], [`http`] and [`scrape`] the apis; [`cli`] asks a router from outside and shows its answer.
 
 pub mod stat;
 pub mod model;
@@ -42,3 +42,4 @@ pub mod http;
 pub mod scrape;
 pub mod collectord;
 pub mod shipperd;
+pub mod cli;
