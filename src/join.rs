@@ -265,19 +265,23 @@ impl Join {
 
     fn take_row(&mut self, view: &RowView, now: Nanos) {
         let (read, heard) = (self.read, heard_at(now, view.age));
+        if age_at(now, heard) > self.bounds.row_keep {
+            return;
+        }
         let meta = &view.meta;
         let Some(node) = self.nodes.get_mut(&meta.node_id).filter(|node| node.epoch == view.version.epoch) else {
             return;
         };
         let of_service = self.rows.entry(meta.service_id.clone()).or_default();
         match of_service.get_mut(&meta.node_id) {
+            Some((known, _)) if view.version < known.version && !node.keeps(view) => {}
             Some((known, seen)) => {
                 seen.note(read, view.fresh, heard);
                 if view.version > known.version {
                     *known = view.clone();
                 }
             }
-            None if !node.keeps(view) || age_at(now, heard) > self.bounds.row_keep => {}
+            None if !node.keeps(view) => {}
             None if self.n_rows >= self.bounds.max_rows => {
                 self.refused += 1;
                 self.refused_now.insert("rows");
