@@ -4,14 +4,18 @@
 
 #![allow(dead_code, reason = "not every suite uses every helper")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use swarmstats::join::{Answers, Bounds, Join};
 use swarmstats::model::{
-    Counts, Gen, Labels, MemberId, Nanos, NodeId, NodeMeta, RingId, RowMeta, ServiceId, TaskId, TaskMeta, Values,
+    Counts, Gen, Key, Labels, MemberId, Nanos, NodeId, NodeMeta, RingId, RowMeta, ServiceId, TaskId, TaskMeta, Values,
     Version,
 };
+use swarmstats::router::{Asking, Peer, Router, RouterConfig, Store, View};
+use swarmstats::shard::{Member, Ring};
 use swarmstats::stat;
 use swarmstats::view::{Ask, Holding, NodeView, Report, RowView, Selector, TaskView};
+use tokio::sync::watch;
 
 pub(crate) const SECOND: Nanos = 1_000_000_000;
 /// Some moment of the reader's clock.
@@ -159,4 +163,122 @@ pub(crate) fn missing(report: &Report) -> Vec<(&str, &str)> {
 
 pub(crate) fn ids(report: &Report) -> Vec<&str> {
     report.tasks.iter().map(|task| task.meta.task_id.as_str()).collect()
+}
+
+/// How a fake peer behaves at the moment.
+#[derive(Clone)]
+pub(crate) enum Mood {
+    Answers,
+    /// As a process stopped by SIGSTOP: the question is taken and never answered.
+    Frozen,
+    /// Answers after this long.
+    Slow(Duration),
+    /// As a port nobody listens on.
+    Refuses(&'static str),
+    Panics,
+}
+
+/// A member in memory; serves as this process's own store as well.
+pub(crate) struct FakeMember {
+    pub(crate) holding: Mutex<Holding>,
+    pub(crate) mood: Mutex<Mood>,
+    pub(crate) asked: Mutex<Vec<Ask>>,
+}
+
+impl FakeMember {
+    pub(crate) fn new(holding: Holding) -> Arc<FakeMember> {
+        Arc::new(FakeMember { holding: Mutex::new(holding), mood: Mutex::new(Mood::Answers), asked: Mutex::default() })
+    }
+    pub(crate) fn set(&self, mood: Mood) {
+        *self.mood.lock().unwrap() = mood;
+    }
+    pub(crate) fn n_asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+impl Store for FakeMember {
+    fn hold(&self, ask: &Ask) -> Holding {
+        answer_of(&self.holding.lock().unwrap(), ask)
+    }
+}
+
+impl Peer for FakeMember {
+    fn ask(&self, ask: Arc<Ask>) -> Asking {
+        self.asked.lock().unwrap().push((*ask).clone());
+        let (mood, answer) = (self.mood.lock().unwrap().clone(), self.hold(&ask));
+        Box::pin(async move {
+            match mood {
+                Mood::Answers => Ok(answer),
+                Mood::Frozen => std::future::pending().await,
+                Mood::Slow(time) => {
+                    tokio::time::sleep(time).await;
+                    Ok(answer)
+                }
+                Mood::Refuses(why) => Err(why.into()),
+                Mood::Panics => panic!("a fake peer's fault"),
+            }
+        })
+    }
+}
+
+/// A tier in memory, seen by the router of its first member.
+pub(crate) struct FakeTier {
+    pub(crate) members: Vec<Arc<FakeMember>>,
+    pub(crate) ring: Arc<Ring>,
+    pub(crate) router: Router,
+    /// Kept open: the membership may change.
+    pub(crate) view: watch::Sender<Arc<View>>,
+}
+
+impl FakeTier {
+    /// `n` members `c1`, `c2` … with `replicas` copies; keys are where the ring puts them.
+    pub(crate) fn new(n: usize, replicas: u8, everything: Holding, config: RouterConfig) -> FakeTier {
+        let names: Vec<String> = (1..=n).map(|i| format!("c{i}")).collect();
+        let members = names.iter().map(|id| Member { id: member(id), node: None });
+        let ring = Arc::new(Ring::new(members, replicas).unwrap());
+        let members: Vec<_> = names.iter().map(|id| FakeMember::new(share_of(&ring, id, &everything))).collect();
+        let others = names.iter().zip(&members).skip(1);
+        let peers = others.map(|(id, peer)| (member(id), peer.clone() as Arc<dyn Peer>)).collect();
+        let addresses = names.iter().map(|id| (member(id), format!("{id}:7770"))).collect();
+        let (view, seen) = watch::channel(Arc::new(View { ring: Some(ring.clone()), addresses, peers }));
+        let router = Router::new(config, Some((member("c1"), members[0].clone())), seen);
+        FakeTier { members, ring, router, view }
+    }
+    pub(crate) fn owner_of(&self, task: &str) -> &FakeMember {
+        let owner = self.ring.primary(&Key::Task(TaskId::new(task).unwrap())).as_str()[1..].parse::<usize>().unwrap();
+        &self.members[owner - 1]
+    }
+}
+
+/// What of everything a member owns.
+fn share_of(ring: &Ring, id: &str, everything: &Holding) -> Holding {
+    let owns = |key: Key| ring.owners(&key).any(|owner| owner.as_str() == id);
+    let mut share = everything.clone();
+    (share.member, share.ring_id) = (member(id), ring.id());
+    share.tasks.retain(|task| owns(Key::Task(task.meta.task_id.clone())));
+    share.rows.retain(|row| owns(Key::Row(row.meta.node_id.clone(), row.meta.service_id.clone())));
+    share.nodes.retain(|node| owns(Key::Node(node.meta.node_id.clone())));
+    share
+}
+
+/// Forty tasks of two services on four nodes.
+pub(crate) fn forty() -> Holding {
+    let place = |i: usize| (if i < 30 { "burn" } else { "idle" }, format!("n{}", i % 4));
+    let tasks: Vec<_> = (0..40)
+        .map(|i| {
+            let (service, node) = place(i);
+            task(&format!("task{i:02}"), service, &node)
+        })
+        .collect();
+    let count = |service: &str, node: &str| (0..40).filter(|i| place(*i) == (service, node.to_string())).count() as u64;
+    let nodes = || (0..4).map(|i| format!("n{i}"));
+    let rows = ["burn", "idle"].into_iter().flat_map(|s| nodes().map(move |n| (s, n)));
+    let rows = rows.map(|(service, node)| row(&node, service, count(service, &node))).collect();
+    holding("all", tasks, rows, nodes().map(|id| node(&id, &["burn", "idle"])).collect())
+}
+
+/// The usual bounds with a deadline that tests can wait for.
+pub(crate) fn quick() -> RouterConfig {
+    RouterConfig { query_deadline: Duration::from_millis(400), ..RouterConfig::default() }
 }

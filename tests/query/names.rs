@@ -116,7 +116,7 @@ fn a_listed_service_whose_name_nobody_told_may_be_the_one_asked_for() {
     let held = holding("c2", vec![web_task("t1", "s2")], vec![s2], vec![]);
     let answer = answer_of(&held, &question);
     assert_eq!((answer.tasks.len(), answer.rows.len()), (0, 1), "rows alone");
-    join.learn(&vec![says(answer)], NOW);
+    join.learn([&answer].into_iter(), NOW);
     assert!(join.unnamed(&service("web")).is_empty());
     assert!(join.read(vec![listed(), of(web("s1", 0, 1_000))], &service("web"), NOW).complete);
 }
@@ -125,7 +125,7 @@ fn a_listed_service_whose_name_nobody_told_may_be_the_one_asked_for() {
 fn a_stack_is_asked_for_by_name_and_needs_all_names() {
     let ask = ask(Selector { stack: Some("demo".into()), ..Selector::default() });
     let mut join = Join::new(Bounds::default());
-    join.learn(&vec![says(holding("c1", vec![], vec![], vec![listing(&["s1"])]))], NOW);
+    join.learn([&holding("c1", vec![], vec![], vec![listing(&["s1"])])].into_iter(), NOW);
     assert_eq!(join.unnamed(&ask).len(), 1);
     assert!(
         join.unnamed(&everything()).is_empty() && join.unnamed(&of_node("n1")).is_empty(),
