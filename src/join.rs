@@ -142,7 +142,7 @@ impl Join {
     pub fn read(&mut self, answers: Answers, ask: &Ask, now: Nanos) -> Report {
         self.read += 1;
         self.refused_now.clear();
-        self.learn(&answers, now);
+        self.learn(answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()), now);
         let mut silent = BTreeMap::new();
         let mut holdings = Vec::new();
         for (member, answer) in answers {
@@ -186,10 +186,9 @@ impl Join {
     }
 
     /// Takes up the rows and node rows of answers; [`Join::read`] does it too, and doing it twice changes nothing.
-    pub fn learn(&mut self, answers: &Answers, now: Nanos) {
-        let holdings = || answers.iter().filter_map(|(_, answer)| answer.as_ref().ok());
+    pub fn learn<'a>(&mut self, holdings: impl Iterator<Item = &'a Holding> + Clone, now: Nanos) {
         let mut changed = BTreeSet::new();
-        for holding in holdings() {
+        for holding in holdings.clone() {
             self.members.insert(holding.member.clone(), now);
             for node in &holding.nodes {
                 self.take_node(node, now, &mut changed);
@@ -206,7 +205,7 @@ impl Join {
         }
         self.forget(now, &mut changed);
         self.sweep(&changed);
-        for row in holdings().flat_map(|holding| &holding.rows) {
+        for row in holdings.flat_map(|holding| &holding.rows) {
             self.take_row(row, now);
         }
     }
@@ -265,19 +264,23 @@ impl Join {
 
     fn take_row(&mut self, view: &RowView, now: Nanos) {
         let (read, heard) = (self.read, heard_at(now, view.age));
+        if age_at(now, heard) > self.bounds.row_keep {
+            return;
+        }
         let meta = &view.meta;
         let Some(node) = self.nodes.get_mut(&meta.node_id).filter(|node| node.epoch == view.version.epoch) else {
             return;
         };
         let of_service = self.rows.entry(meta.service_id.clone()).or_default();
         match of_service.get_mut(&meta.node_id) {
+            Some((known, _)) if view.version < known.version && !node.keeps(view) => {}
             Some((known, seen)) => {
                 seen.note(read, view.fresh, heard);
                 if view.version > known.version {
                     *known = view.clone();
                 }
             }
-            None if !node.keeps(view) || age_at(now, heard) > self.bounds.row_keep => {}
+            None if !node.keeps(view) => {}
             None if self.n_rows >= self.bounds.max_rows => {
                 self.refused += 1;
                 self.refused_now.insert("rows");
@@ -370,9 +373,12 @@ impl Join {
     }
 }
 
-/// What one process holds, as a report: all of it, so nothing is missing; nothing is said about the cluster.
-pub fn local(holding: Holding) -> Report {
+/// What one process holds of what was asked, as a report: nothing is missing of that, and nothing is said about the
+/// cluster.
+pub fn local(holding: Holding, ask: &Ask) -> Report {
     let Holding { mut tasks, mut rows, mut nodes, .. } = holding;
+    let named = |text: &str, node: &NodeView| text == node.meta.node_id.as_str() || text == &*node.meta.node_name;
+    nodes.retain(|node| ask.selectors.iter().any(|s| s.node.as_deref().is_none_or(|text| named(text, node))));
     tasks.sort_by(|a, b| a.meta.task_id.cmp(&b.meta.task_id));
     rows.sort_by(|a, b| (&a.meta.service_id, &a.meta.node_id).cmp(&(&b.meta.service_id, &b.meta.node_id)));
     nodes.sort_by(|a, b| a.meta.node_id.cmp(&b.meta.node_id));

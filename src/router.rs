@@ -206,7 +206,7 @@ impl Router {
         };
         ask.check()?;
         let report = match scope {
-            Scope::Local => local(self.hold(&ask)?),
+            Scope::Local => local(self.hold(&ask)?, &ask),
             Scope::Cluster if !self.0.config.cluster => return Err(QueryError::NotARouter),
             Scope::Cluster => self.ask_cluster(ask).await,
         };
@@ -254,36 +254,31 @@ impl Router {
     async fn ask_cluster(&self, ask: Ask) -> Report {
         let view = self.view();
         lock(&self.0.suspects).retain(|member, _| view.peers.contains_key(member));
-        let begun = Instant::now();
-        let until = begun + self.0.config.query_deadline;
+        let (begun, deadline) = (Instant::now(), self.0.config.query_deadline);
         let ask = Arc::new(ask);
-        let mut fan = Fan::new(self, &view, ask.clone(), until);
-        match likely_owners(&view, &ask) {
-            Some(owners) => {
-                fan.ask(owners);
-                fan.collect(Some(begun + self.0.config.query_deadline / 4)).await;
-                if !fan.has_every_task() {
-                    fan.ask_all();
-                    fan.collect(None).await;
-                }
-            }
-            None => {
-                fan.ask_all();
-                fan.collect(None).await;
+        let mut fan = Fan::new(self, &view, ask.clone(), begun + deadline);
+        if let Some(owners) = likely_owners(&view, &ask) {
+            fan.ask(owners);
+            fan.collect(Some(begun + deadline / 4)).await;
+            if fan.has_every_task() {
+                return lock(&self.0.join).read(fan.finish(), &ask, self.now());
             }
         }
-        let mut answers = fan.finish();
+        fan.ask_all();
+        // Who has not answered by half of the time shall not keep the others from telling names.
+        fan.collect(Some(begun + deadline / 2)).await;
         let unnamed = {
             let mut join = lock(&self.0.join);
-            join.learn(&answers, self.now());
+            join.learn(fan.holdings(), self.now());
             join.unnamed(&ask)
         };
-        if !unnamed.is_empty() && Instant::now() < until {
-            let mut fan = Fan::new(self, &view, Arc::new(rows_of(&unnamed)), until);
-            fan.ask_all();
-            fan.collect(None).await;
-            answers.extend(fan.finish());
+        let mut names = Fan::new(self, &view, Arc::new(rows_of(&unnamed)), begun + deadline);
+        if !unnamed.is_empty() {
+            names.ask(fan.answered());
         }
+        tokio::join!(fan.collect(None), names.collect(None));
+        let mut answers = fan.finish();
+        answers.extend(names.finish());
         lock(&self.0.join).read(answers, &ask, self.now())
     }
 
@@ -442,10 +437,20 @@ impl<'a> Fan<'a> {
         }
     }
 
+    fn holdings(&self) -> impl Iterator<Item = &Holding> + Clone {
+        self.answers.values().flatten().flatten()
+    }
+
+    fn answered(&self) -> BTreeSet<MemberId> {
+        let answered =
+            |(member, answer): (&MemberId, &Option<_>)| matches!(answer, Some(Ok(_))).then(|| member.clone());
+        self.answers.iter().filter_map(answered).collect()
+    }
+
     /// Whether each task asked for by its id was found, and fresh.
     fn has_every_task(&self) -> bool {
-        let holdings = self.answers.values().flatten().flatten();
-        let fresh: BTreeSet<&str> = holdings
+        let fresh: BTreeSet<&str> = self
+            .holdings()
             .flat_map(|holding| holding.tasks.iter().filter(|task| task.fresh).map(|task| task.meta.task_id.as_str()))
             .collect();
         self.ask.selectors.iter().all(|selector| selector.task.as_deref().is_some_and(|id| fresh.contains(id)))
@@ -454,7 +459,7 @@ impl<'a> Fan<'a> {
     fn finish(self) -> Answers {
         let silence = || format!("no answer within {}", words(self.begun.elapsed()));
         if let Some(ring) = &self.view.ring {
-            let others = self.answers.values().flatten().flatten().filter(|holding| holding.ring_id != ring.id());
+            let others = self.holdings().filter(|holding| holding.ring_id != ring.id());
             self.router.0.other_rings.fetch_add(others.count() as u64, Ordering::Relaxed);
         }
         let answers = self.answers.into_iter();

@@ -178,7 +178,7 @@ impl<'a> Verdict<'a> {
             });
             match found.iter().filter(|task| !task.fresh && !task.ended).map(|task| task.age).max() {
                 None if !found.is_empty() => {}
-                None if self.silent.is_empty() && silent_node.is_none() => {}
+                None if self.silent.len() < self.join.bounds.replicas && silent_node.is_none() => {}
                 Some(age) if self.silent.is_empty() && silent_node.is_none() => {
                     self.warnings.push(format!("{what}: no sample for {}", seconds(age)));
                 }
