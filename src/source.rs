@@ -26,6 +26,9 @@ pub mod watch;
 pub mod discovery;
 pub mod docker;
 
+#[cfg(test)]
+pub(crate) mod fake;
+
 pub use docker::{Config, Docker, Node};
 pub use table::{Ended, Exit, Reading, Round, Unread};
 

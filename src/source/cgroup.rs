@@ -245,3 +245,135 @@ fn unescape(text: &str) -> String {
     }
     plain
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::fake::{ID, Layout, Machine, PID, target};
+
+    const ALL: [Controller; 5] =
+        [Controller::Cpuacct, Controller::Cpu, Controller::Memory, Controller::Pids, Controller::Blkio];
+
+    /// A container's directory for a controller, from the cgroup mount on.
+    fn found(machine: &Machine, target: &Target, controller: Controller) -> Option<(Cgroup, String)> {
+        let (place, _) = machine.host().place(target);
+        let (cgroup, path) = place.of(controller)?;
+        let below = path.strip_prefix(machine.root.join("sys/fs/cgroup")).unwrap();
+        Some((cgroup, below.to_str().unwrap().to_owned()))
+    }
+
+    #[test]
+    fn controllers_mounted_apart_or_together_or_unified() {
+        for (layout, cgroup, cpuacct, memory) in [
+            (Layout::V1Apart, Cgroup::V1, "cpuacct/docker", "memory/docker"),
+            (Layout::V1Together, Cgroup::V1, "cpu,cpuacct/docker", "memory/docker"),
+            (Layout::V2, Cgroup::V2, "docker", "docker"),
+        ] {
+            let machine = Machine::new(layout);
+            machine.container(&format!("/docker/{ID}"));
+            let at = |controller| found(&machine, &target(), controller);
+            assert_eq!(at(Controller::Cpuacct), Some((cgroup, format!("{cpuacct}/{ID}"))), "{layout:?}");
+            assert_eq!(at(Controller::Memory), Some((cgroup, format!("{memory}/{ID}"))), "{layout:?}");
+            assert_eq!(at(Controller::Pressure).is_some(), layout == Layout::V2);
+        }
+    }
+
+    #[test]
+    fn in_hybrid_mode_controllers_are_v1_and_pressure_is_v2() {
+        let machine = Machine::new(Layout::Hybrid);
+        machine.container(&format!("/docker/{ID}"));
+        for controller in ALL {
+            assert_eq!(found(&machine, &target(), controller).unwrap().0, Cgroup::V1, "{controller:?}");
+        }
+        let pressure = found(&machine, &target(), Controller::Pressure);
+        assert_eq!(pressure, Some((Cgroup::V2, format!("unified/docker/{ID}"))));
+    }
+
+    #[test]
+    fn b031_a_process_in_a_child_of_the_container_leads_to_the_container() {
+        let machine = Machine::new(Layout::V2);
+        machine.container(&format!("/system.slice/docker-{ID}.scope"));
+        machine.write(&format!("proc/{PID}/cgroup"), format!("0::/system.slice/docker-{ID}.scope/init.scope\n"));
+        let expected = format!("system.slice/docker-{ID}.scope");
+        assert_eq!(found(&machine, &target(), Controller::Cpu), Some((Cgroup::V2, expected)));
+    }
+
+    #[test]
+    fn without_a_process_to_ask_the_places_of_both_drivers_are_tried() {
+        for (parent, place) in [
+            ("", format!("/docker/{ID}")),
+            ("", format!("/system.slice/docker-{ID}.scope")),
+            ("/custom/deep", format!("/custom/deep/{ID}")),
+            ("lab-web.slice", format!("/lab.slice/lab-web.slice/docker-{ID}.scope")),
+        ] {
+            for layout in [Layout::V1Together, Layout::V2] {
+                let machine = Machine::new(layout);
+                machine.container(&place);
+                machine.remove(&format!("proc/{PID}/cgroup"));
+                let target = Target { cgroup_parent: parent.into(), ..target() };
+                let (_, memory) = found(&machine, &target, Controller::Memory).expect(&place);
+                assert!(memory.ends_with(place.trim_start_matches('/')), "{memory}");
+                assert!(!machine.host().place(&target).1, "whose process it is remains unknown");
+            }
+        }
+    }
+
+    #[test]
+    fn paths_of_a_cgroup_namespace_are_followed_upwards() {
+        // As seen from a container of its own: a sibling, and one elsewhere in the tree.
+        for (place, said) in [
+            (format!("/docker/{ID}"), format!("0::/../{ID}\n")),
+            (format!("/other/{ID}"), format!("0::/../../other/{ID}\n")),
+        ] {
+            let machine = Machine::new(Layout::V2);
+            machine.container(&place);
+            machine.write(&format!("proc/{PID}/cgroup"), said);
+            let mounts = "30 23 0:30 /../.. /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+            machine.write("proc/self/mountinfo", mounts);
+            assert_eq!(found(&machine, &target(), Controller::Cpu).unwrap().1, &place[1..]);
+        }
+    }
+
+    #[test]
+    fn a_mount_of_a_part_shows_what_is_in_that_part() {
+        let machine = Machine::new(Layout::V2);
+        machine.container(&format!("/docker/{ID}"));
+        machine.write(&format!("proc/{PID}/cgroup"), format!("0::/outer/docker/{ID}\n"));
+        machine.write("proc/self/mountinfo", "30 23 0:30 /outer /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        assert_eq!(found(&machine, &target(), Controller::Cpu).unwrap().1, format!("docker/{ID}"));
+        machine.write("proc/self/mountinfo", "30 23 0:30 /elsewhere /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        assert_eq!(found(&machine, &target(), Controller::Cpu), None);
+    }
+
+    #[test]
+    fn a_process_id_that_passed_to_another_is_noticed() {
+        let machine = Machine::new(Layout::V2);
+        machine.container(&format!("/docker/{ID}"));
+        assert!(machine.host().place(&target()).1);
+        machine.write(&format!("proc/{PID}/cgroup"), "0::/user.slice/session.scope\n");
+        assert!(!machine.host().place(&target()).1);
+        // Unless the kernel lists it: a process may have moved itself elsewhere in another hierarchy.
+        machine.write(&format!("sys/fs/cgroup/docker/{ID}/cgroup.procs"), format!("1\n{PID}\n"));
+        assert!(machine.host().place(&target()).1);
+    }
+
+    #[test]
+    fn mounts_are_those_below_the_hosts_sys() {
+        let table = b"31 23 0:28 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n\
+            40 23 0:28 /../.. /host/sys/fs/cgroup ro - cgroup2 cgroup rw\n\
+            41 23 0:29 / /mnt/with\\040blank rw - cgroup cgroup rw,memory\n";
+        let inside = mounts(table, Path::new("/host/sys"));
+        assert_eq!(inside.len(), 1);
+        assert_eq!((inside[0].point.as_path(), &*inside[0].root), (Path::new("/host/sys/fs/cgroup"), "/../.."));
+        assert_eq!(mounts(table, Path::new("/mnt"))[0].point, Path::new("/mnt/with blank"));
+        assert!(mounts(b"", Path::new("/sys")).is_empty());
+        assert!(mounts(b"31 23 0:28\n - - -\nnonsense - cgroup", Path::new("/sys")).is_empty());
+    }
+
+    #[test]
+    fn nothing_visible_is_nothing_found() {
+        let machine = Machine::new(Layout::V2);
+        let (place, ours) = machine.host().place(&target());
+        assert!(place.is_empty() && !ours);
+    }
+}

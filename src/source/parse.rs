@@ -375,3 +375,306 @@ pub fn rfc3339(text: &str) -> Option<Nanos> {
     let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - offset;
     u64::try_from(seconds).ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::fake::recording;
+
+    fn values(parse: impl FnOnce(&mut Values) -> Bad) -> (Vec<(Stat, u64)>, Bad) {
+        let mut values = Values::default();
+        let bad = parse(&mut values);
+        (values.iter().collect(), bad)
+    }
+
+    #[test]
+    fn a_number_is_digits_and_a_newline() {
+        assert_eq!(number(b"22704128\n"), Some(22_704_128));
+        assert_eq!(number(b"18446744073709551615\n"), Some(u64::MAX));
+        for wrong in ["", "\n", "12", "-1\n", "1 2\n", "18446744073709551616\n", "max\n", "0x1\n"] {
+            assert_eq!(number(wrong.as_bytes()), None, "{wrong:?}");
+        }
+        assert_eq!(number_or_max(b"max\n"), Some(None));
+        assert_eq!(number_or_max(b"50\n"), Some(Some(50)));
+        assert_eq!(number_or_max(b"50"), None);
+    }
+
+    #[test]
+    fn cpu_time_is_nanoseconds_in_both_versions() {
+        // Linux 6.12, cgroup v2: usage_usec 10393872, user_usec 7890907, system_usec 2502965, throttled_usec 6944845.
+        let (v2, bad) = values(|v| cpu_stat(&recording("v2_linux_6.12/cpu.stat"), v));
+        let expected = [
+            (stat::CPU, 10_393_872_000),
+            (stat::CPU_USER, 7_890_907_000),
+            (stat::CPU_SYSTEM, 2_502_965_000),
+            (stat::CPU_PERIODS, 197),
+            (stat::THROTTLED_PERIODS, 158),
+            (stat::THROTTLED, 6_944_845_000),
+        ];
+        assert_eq!((v2.as_slice(), bad), (expected.as_slice(), 0));
+        // v1: throttled_time 3073634204 is in ns already; user 819 and system 7 are ticks of 10 ms.
+        let (v1, bad) = values(|v| cpu_stat(&recording("v1/cpu/cpu.stat"), v));
+        let expected = [(stat::CPU_PERIODS, 171), (stat::THROTTLED_PERIODS, 145), (stat::THROTTLED, 3_073_634_204)];
+        assert_eq!((v1.as_slice(), bad), (expected.as_slice(), 0));
+        let (ticks, _) = values(|v| cpuacct_stat(&recording("v1/cpuacct/cpuacct.stat"), v));
+        assert_eq!(ticks, [(stat::CPU_USER, 8_190_000_000), (stat::CPU_SYSTEM, 70_000_000)]);
+    }
+
+    #[test]
+    fn a_bad_line_spoils_only_itself() {
+        let (read, bad) =
+            values(|v| cpu_stat(b"usage_usec 7\nuser_usec\nsystem_usec x\nnr_periods 3\nnr_throttled 1", v));
+        assert_eq!(read, [(stat::CPU, 7_000), (stat::CPU_PERIODS, 3)], "the last line is torn");
+        assert_eq!(bad, 3);
+    }
+
+    #[test]
+    fn memory_used_follows_the_docker_cli() {
+        let v1 = |usage, hierarchical, plain| memory_used(usage, Inactive { hierarchical: Some(hierarchical), plain });
+        let v2 = |usage, plain| memory_used(usage, Inactive { hierarchical: None, plain });
+        assert_eq!(v1(500, 400, None), 100);
+        assert_eq!(v1(100, 100, Some(40)), 60, "not below usage: falls through to the plain key");
+        assert_eq!(v1(100, 120, Some(110)), 100, "then to usage itself, never below 0");
+        assert_eq!(v2(10 << 20, Some(12 << 20)), 10 << 20);
+        assert_eq!(v2(100, None), 100);
+        assert_eq!(v2(0, Some(0)), 0);
+    }
+
+    #[test]
+    fn b041_b049_b055_memory_used_is_what_docker_stats_printed_beside_the_recordings() {
+        let used = |usage: &str, stat: &str, v1: bool| {
+            let (mut values, mut inactive, mut limit) = (Values::default(), Inactive::default(), None);
+            let stat = recording(stat);
+            let bad = match v1 {
+                true => memory_stat_v1(&stat, &mut values, &mut inactive, &mut limit),
+                false => memory_stat_v2(&stat, &mut values, &mut inactive),
+            };
+            assert_eq!(bad, 0);
+            memory_used(number(&recording(usage)).unwrap(), inactive)
+        };
+        // `9.141MiB`, and `1.062MiB`, to four digits.
+        let v1 = used("v1/memory/memory.usage_in_bytes", "v1/memory/memory.stat", true);
+        assert_eq!(format!("{:.3}", v1 as f64 / 1048576.0), "9.141");
+        let v2 = used("v2_linux_6.12/memory.current", "v2_linux_6.12/memory.stat", false);
+        assert_eq!(format!("{:.4}", v2 as f64 / 1048576.0), "1.0625");
+    }
+
+    #[test]
+    fn b035_tmpfs_counts_as_used() {
+        let (mut values, mut inactive, mut limit) = (Values::default(), Inactive::default(), None);
+        memory_stat_v1(&recording("v1/memory/memory.stat"), &mut values, &mut inactive, &mut limit);
+        let used = memory_used(28_459_008, inactive);
+        assert_eq!(values.get(stat::MEMORY_SHMEM), Some(8 << 20), "8 MiB were written to /dev/shm");
+        assert!(used > 8 << 20 && used < 20 << 20, "and the 20 MiB of page cache were not counted: {used}");
+    }
+
+    #[test]
+    fn b043_b059_memory_stat_of_either_version_fills_the_same_columns() {
+        let (mut v1, mut v2, mut inactive, mut limit) = Default::default();
+        memory_stat_v1(&recording("v1/memory/memory.stat"), &mut v1, &mut inactive, &mut limit);
+        memory_stat_v2(&recording("v2_linux_6.12/memory.stat"), &mut v2, &mut inactive);
+        let columns = [
+            (stat::MEMORY_ANON, 61_440, 61_440),
+            (stat::MEMORY_FILE, 27_267_072, 21_590_016),
+            (stat::MEMORY_SHMEM, 8_388_608, 0),
+            (stat::PAGE_FAULTS, 1748, 1165),
+            (stat::MAJOR_PAGE_FAULTS, 0, 0),
+            (stat::MEMORY_DIRTY, 4096, 217_088),
+            (stat::MEMORY_ACTIVE_FILE, 4096, 0),
+            (stat::MEMORY_INACTIVE_FILE, 18_874_368, 21_590_016),
+        ];
+        for (stat, in_v1, in_v2) in columns {
+            assert_eq!((v1.get(stat), v2.get(stat)), (Some(in_v1), Some(in_v2)), "{stat:?}");
+        }
+        assert_eq!(limit, Some(64 << 20));
+        assert_eq!(v2.get(stat::MEMORY_KERNEL), Some(917_504));
+        assert_eq!(v1.get(stat::MEMORY_SWAP), Some(0), "total_swap, where swap is accounted");
+    }
+
+    #[test]
+    fn v1_keys_without_total_are_of_the_cgroup_alone_and_not_taken() {
+        let (mut values, mut inactive, mut limit) = Default::default();
+        memory_stat_v1(b"rss 1\ncache 2\npgfault 3\ninactive_file 4\n", &mut values, &mut inactive, &mut limit);
+        assert!(values.is_empty());
+        assert_eq!(inactive, Inactive { hierarchical: None, plain: Some(4) });
+    }
+
+    #[test]
+    fn kernels_before_5_18_have_kernel_memory_in_parts() {
+        let (mut values, mut inactive) = Default::default();
+        memory_stat_v2(b"kernel_stack 10\npagetables 20\npercpu 3\nslab 400\nsock 9\n", &mut values, &mut inactive);
+        assert_eq!(values.get(stat::MEMORY_KERNEL), Some(433));
+    }
+
+    #[test]
+    fn b053_b115_limit_hits_are_max_and_kills_are_oom_kill() {
+        let events = b"low 0\nhigh 0\nmax 17\noom 3\noom_kill 2\noom_group_kill 1\n";
+        assert_eq!(values(|v| memory_events(events, v)).0, [(stat::OOM_KILLS, 2), (stat::MEMORY_LIMIT_HITS, 17)]);
+        let v1 = values(|v| memory_events(&recording("v1/memory/memory.oom_control"), v)).0;
+        assert_eq!(v1, [(stat::OOM_KILLS, 0)]);
+        let before_4_13 = values(|v| memory_events(b"oom_kill_disable 0\nunder_oom 0\n", v)).0;
+        assert_eq!(before_4_13, [], "absent, not 0");
+    }
+
+    #[test]
+    fn b026_a_quota_of_minus_one_is_no_limit() {
+        assert_eq!(number(b"-1\n"), None);
+        assert_eq!(cpu_max(b"max 100000\n"), None);
+        assert_eq!(cpu_max(b"50000 100000\n").and_then(|(quota, period)| nanocores(quota, period)), Some(500_000_000));
+        assert_eq!(nanocores(250_000, 100_000), Some(2_500_000_000));
+        assert_eq!(nanocores(1, 0), None);
+    }
+
+    #[test]
+    fn pressure_is_the_total_in_nanoseconds() {
+        let bytes = recording("v2_linux_6.12/cpu.pressure");
+        let (read, bad) = values(|v| pressure(&bytes, stat::CPU_WAITING, stat::CPU_STALLED, v));
+        assert_eq!(read, [(stat::CPU_WAITING, 6_787_577_000), (stat::CPU_STALLED, 6_521_557_000)]);
+        assert_eq!(bad, 0);
+        // Kernels before 5.13 have no `full` line for cpu.
+        let some = b"some avg10=0.00 avg60=0.00 avg300=0.00 total=5\n";
+        let (read, _) = values(|v| pressure(some, stat::CPU_WAITING, stat::CPU_STALLED, v));
+        assert_eq!(read, [(stat::CPU_WAITING, 5_000)]);
+    }
+
+    type IoRow = (Device, [Option<u64>; 2], [Option<u64>; 2]);
+
+    fn io(text: &str) -> (Vec<IoRow>, Bad) {
+        let mut rows = Vec::new();
+        let bad = io_stat(text.as_bytes(), |device, io| rows.push((device, io.bytes, io.ops)));
+        (rows, bad)
+    }
+
+    #[test]
+    fn io_stat_of_a_recording() {
+        let text = String::from_utf8(recording("v2_linux_6.12/io.stat")).unwrap();
+        let expected = ((254, 0), [Some(618_496), Some(20_754_432)], [Some(16), Some(234)]);
+        assert_eq!(io(&text), (vec![expected], 0));
+    }
+
+    #[test]
+    fn b067_b068_keys_in_any_order_and_unknown_ones_passed_over() {
+        let (rows, bad) = io("8:16 cost.usage=9 wios=4 rbytes=1 dios=7 wbytes=2 rios=3 new\n");
+        assert_eq!(rows[0], ((8, 16), [Some(1), Some(2)], [Some(3), Some(4)]));
+        assert_eq!(bad, 1, "`new` is the name of no device");
+    }
+
+    #[test]
+    fn b070_an_unknown_device_spoils_only_its_line() {
+        let (rows, bad) = io("(unknown) rbytes=5 wbytes=5 rios=1 wios=1\n8:0 rbytes=1 wbytes=2 rios=3 wios=4\n");
+        assert_eq!(rows, [((8, 0), [Some(1), Some(2)], [Some(3), Some(4)])]);
+        assert_eq!(bad, 1);
+    }
+
+    #[test]
+    fn b073_b074_a_torn_line_is_a_device_without_figures() {
+        let (rows, bad) = io("252:0 \n8:0 rbytes=1 wbytes=2 rios=3 wios=4\n9:0 rby");
+        assert_eq!(rows, [((252, 0), [None; 2], [None; 2]), ((8, 0), [Some(1), Some(2)], [Some(3), Some(4)])]);
+        assert_eq!(bad, 2);
+    }
+
+    #[test]
+    fn several_devices_on_a_line_and_the_figures_are_the_last_ones() {
+        let (rows, bad) = io("7:7 7:6 7:5 7:4 rbytes=10 wbytes=0 rios=1 wios=0\n");
+        assert_eq!(rows.len(), 4);
+        assert_eq!(rows[3], ((7, 4), [Some(10), Some(0)], [Some(1), Some(0)]));
+        assert!(rows[..3].iter().all(|(_, bytes, _)| *bytes == [None; 2]));
+        assert_eq!(bad, 0);
+    }
+
+    fn v1_io(text: &[u8]) -> (Vec<(Device, [Option<u64>; 2])>, Bad) {
+        let mut rows = Vec::new();
+        let bad = blkio(text, |device, row| rows.push((device, row)));
+        (rows, bad)
+    }
+
+    #[test]
+    fn b062_v1_block_io_is_reads_and_writes_of_every_device() {
+        let (rows, bad) = v1_io(&recording("v1/blkio/blkio.throttle.io_service_bytes_recursive"));
+        assert_eq!(rows, [((254, 0), [Some(0), None]), ((254, 0), [None, Some(20_979_712)])]);
+        assert_eq!(bad, 0);
+        let (rows, _) = v1_io(b"8:0 Read 5\n8:16 Read 7\nTotal 12\n");
+        assert_eq!(rows, [((8, 0), [Some(5), None]), ((8, 16), [Some(7), None])]);
+    }
+
+    #[test]
+    fn b071_an_unknown_row_is_passed_over() {
+        let (rows, bad) = v1_io(b"(unknown) Read 9\n(unknown) Write 9\n259:0 Read 4096\n259:0 Write 0\nTotal 4096\n");
+        assert_eq!(rows, [((259, 0), [Some(4096), None]), ((259, 0), [None, Some(0)])]);
+        assert_eq!(bad, 2);
+    }
+
+    #[test]
+    fn b079_an_operation_is_told_by_its_first_letter_in_either_case() {
+        let (rows, _) = v1_io(b"8:0 read 1\n8:0 WRITE 2\n8:0 Sync 3\n8:0 Async 3\n8:0 Discard 4\n8:0 Total 3\n");
+        assert_eq!(rows, [((8, 0), [Some(1), None]), ((8, 0), [None, Some(2)])]);
+    }
+
+    #[test]
+    fn b061_which_v1_file_has_data() {
+        assert!(!blkio_has_data(&recording("v1/blkio/blkio.bfq.io_service_bytes_recursive")), "Total 0");
+        assert!(!blkio_has_data(b"8:0 Read 0\n8:0 Write 0\nTotal 0\n"));
+        assert!(!blkio_has_data(b""));
+        assert!(blkio_has_data(&recording("v1/blkio/blkio.throttle.io_service_bytes_recursive")));
+    }
+
+    fn network(text: &[u8]) -> (Vec<(String, [u64; 8])>, Bad) {
+        let mut rows = Vec::new();
+        let bad = net_dev(text, |name, row| {
+            let name = String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned();
+            rows.push((name, row.map(|n| n.unwrap())));
+        });
+        (rows, bad)
+    }
+
+    #[test]
+    fn net_dev_of_a_recording_without_lo() {
+        let expected = ("eth0".to_owned(), [1182, 13, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(network(&recording("v1/net_dev")), (vec![expected], 0));
+    }
+
+    #[test]
+    fn b083_b091_b094_interfaces_are_all_taken_in_64_bits_also_without_a_blank() {
+        let (rows, bad) = network(
+            b"    lo:1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1\n  eth0:5182362668 2 3 4 0 0 0 0 6 7 8 9 0 0 0 0\n  eth1: 10 1 0 0 0 0 0 0 20 2 0 0 0 0 0 0\n",
+        );
+        assert_eq!(rows[0], ("eth0".into(), [5_182_362_668, 2, 3, 4, 6, 7, 8, 9]));
+        assert_eq!(rows[1], ("eth1".into(), [10, 1, 0, 0, 20, 2, 0, 0]));
+        assert_eq!(bad, 0);
+    }
+
+    #[test]
+    fn an_interface_line_that_is_cut_spoils_only_itself() {
+        let (rows, bad) = network(b"eth0: 1 2 3\neth1: 10 1 0 0 0 0 0 0 20 2 0 0 0 0 0 0\neth2: 1 1 1");
+        assert_eq!((rows.len(), bad), (1, 2));
+    }
+
+    #[test]
+    fn b001_b013_online_cpus_are_the_cpu_lines_and_nothing_after_them_is_read() {
+        let mut stat = b"cpu  1 2 3 4 5 6 7 0 0 0\ncpu0 1 2 3 4 5 6 7 0 0 0\ncpu3 1 2 3 4 5 6 7 0 0 0\nintr ".to_vec();
+        stat.extend(b"0 ".repeat(40_000));
+        stat.extend(b"\ncpu9 1\n");
+        assert_eq!(online_cpus(&stat), Some(2));
+        assert_eq!(online_cpus(b"intr 1\n"), None);
+    }
+
+    #[test]
+    fn memory_total_is_in_bytes() {
+        assert_eq!(memory_total(b"MemTotal:       24684084 kB\nMemFree: 1 kB\n"), Some(25_276_502_016));
+        assert_eq!(memory_total(b"MemFree: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn moments_of_the_engine() {
+        // `date -u -d 2026-11-30T16:56:09Z +%s` says 1796057769.
+        assert_eq!(rfc3339("2026-11-30T16:56:09.363414303Z"), Some(1_796_057_769_363_414_303));
+        assert_eq!(rfc3339("2026-11-30T15:56:46.68614297Z"), Some(1_796_054_206_686_142_970));
+        assert_eq!(rfc3339("2026-11-30T18:56:09+02:00"), Some(1_796_057_769_000_000_000));
+        assert_eq!(rfc3339("2024-02-29T00:00:00Z"), Some(1_709_164_800_000_000_000));
+        assert_eq!(rfc3339("0001-01-01T00:00:00Z"), None, "never");
+        for wrong in ["", "2026-11-30", "2026-13-30T16:56:09Z", "2026-11-30T16:56:09", "2026-11-30T16:56:09.Z", "äöü"]
+        {
+            assert_eq!(rfc3339(wrong), None, "{wrong:?}");
+        }
+    }
+}

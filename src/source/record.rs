@@ -130,3 +130,92 @@ fn block(
         values.set(stat, sum);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::fake::{MEMORY_TOTAL, STARTED_AT, recording};
+
+    fn take(json: &[u8]) -> Option<Values> {
+        let mut record = Record::new(STARTED_AT, true);
+        let stats: Stats = serde_json::from_slice(json).unwrap();
+        let taken = record.take(&stats, &mut Devices::default(), Some(MEMORY_TOTAL), Level::All);
+        taken.then(|| record.last().clone())
+    }
+
+    #[test]
+    fn a_v1_record_gives_what_docker_stats_printed() {
+        let values = take(&recording("v1/stats.json")).unwrap();
+        // 9.141MiB / 64MiB, 1.18kB / 0B, 0B / 21MB, 1; the files said the same (see `reader`).
+        for (stat, expected) in [
+            (stat::CPU, 8_274_898_924),
+            (stat::CPU_USER, 8_190_000_000),
+            (stat::MEMORY_USED, 9_584_640),
+            (stat::MEMORY_LIMIT, 64 << 20),
+            (stat::MEMORY_PEAK, 31_948_800),
+            (stat::RX_BYTES, 1182),
+            (stat::TX_BYTES, 0),
+            (stat::BLOCK_READ, 0),
+            (stat::BLOCK_WRITTEN, 20_979_712),
+            (stat::BLOCK_WRITES, 8),
+            (stat::PIDS, 1),
+            (stat::PIDS_LIMIT, 50),
+            (stat::START_TIME, STARTED_AT),
+        ] {
+            assert_eq!(values.get(stat), Some(expected), "{stat:?}");
+        }
+    }
+
+    #[test]
+    fn b079_a_v2_record_has_lower_case_operations_and_a_limit_that_is_none() {
+        let values = take(&recording("v2_linux_6.12/stats.json")).unwrap();
+        for (stat, expected) in [
+            (stat::CPU, Some(11_674_364_000)),
+            (stat::MEMORY_USED, Some(22_704_128 - 21_590_016)),
+            (stat::BLOCK_READ, Some(618_496)),
+            (stat::BLOCK_WRITTEN, Some(20_754_432)),
+            (stat::BLOCK_READS, None),
+            (stat::MEMORY_PEAK, None),
+            (stat::PIDS_LIMIT, None),
+            (stat::RX_PACKETS, Some(13)),
+        ] {
+            assert_eq!(values.get(stat), expected, "{stat:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_record_is_none_and_not_zeros() {
+        assert_eq!(take(br#"{"id":"x","name":"/x","read":"0001-01-01T00:00:00Z"}"#), None);
+        assert_eq!(take(b"{}"), None);
+    }
+
+    #[test]
+    fn b038_b085_what_a_record_lacks_is_absent() {
+        let json = br#"{"read":"2026-11-30T16:56:09Z","memory_stats":{},"cpu_stats":{"cpu_usage":{"total_usage":5}},
+            "blkio_stats":{"io_service_bytes_recursive":null},"pids_stats":{},"networks":null,"new_in_api_9":[1]}"#;
+        let values = take(json).unwrap();
+        assert_eq!(values.iter().collect::<Vec<_>>(), [(stat::CPU, 5), (stat::START_TIME, STARTED_AT)]);
+    }
+
+    #[test]
+    fn b037_the_machines_memory_is_no_limit() {
+        let json = format!(r#"{{"read":"2026-11-30T16:56:09Z","memory_stats":{{"usage":9,"limit":{MEMORY_TOTAL}}}}}"#);
+        let values = take(json.as_bytes()).unwrap();
+        assert_eq!((values.get(stat::MEMORY_USED), values.get(stat::MEMORY_LIMIT)), (Some(9), None));
+    }
+
+    #[test]
+    fn sums_of_records_never_fall() {
+        let mut record = Record::new(STARTED_AT, true);
+        for (networks, expected) in [
+            (r#"{"eth0":{"rx_bytes":100},"eth1":{"rx_bytes":50}}"#, 150),
+            (r#"{"eth0":{"rx_bytes":110}}"#, 160),
+            (r#"{"eth0":{"rx_bytes":4}}"#, 164),
+        ] {
+            let json = format!(r#"{{"read":"2026-11-30T16:56:09Z","networks":{networks}}}"#);
+            let stats: Stats = serde_json::from_str(&json).unwrap();
+            assert!(record.take(&stats, &mut Devices::default(), None, Level::All));
+            assert_eq!(record.last().get(stat::RX_BYTES), Some(expected));
+        }
+    }
+}
