@@ -4,6 +4,9 @@
 
 #![allow(clippy::unwrap_used)] // a fake or a helper that fails is a failed test
 
+#[path = "query/fixtures.rs"]
+mod fixtures;
+
 use rustix::{
     process::{Pid, Signal, kill_process},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
@@ -19,6 +22,11 @@ use std::{
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
+};
+use swarmstats::{
+    json::{self, What},
+    stat,
+    view::{Missing, Report},
 };
 
 /// What the fake does with a connection once it has read a request.
@@ -169,6 +177,65 @@ fn a_table_once() {
     let output = router.run("--no-stream");
     assert_eq!((text(&output.stdout), text(&output.stderr), code(&output)), (SERVICES_TABLE, "", 0));
     assert_eq!(router.asked(), ["/v1/services"]);
+}
+
+/// The other tests' documents are by hand; here they are as the project's own router writes them.
+#[test]
+fn the_routers_own_documents_are_understood() {
+    use fixtures::{node, row, stale, task, with};
+    let nameless = with(task("t3", "db", "n2"), |task| {
+        let meta = Arc::make_mut(&mut task.meta);
+        (meta.task_name, meta.node_name) = ("".into(), "".into());
+    });
+    let limited = with(task("t1", "web", "n1"), |task| task.values.set(stat::MEMORY_LIMIT, 400));
+    let report = Report {
+        tasks: vec![limited, stale(task("t2", "web", "n2"), 9_000), nameless],
+        rows: vec![row("n1", "web", 1), row("n2", "web", 1), row("n2", "db", 1)],
+        nodes: vec![node("n1", &["web"]), node("n2", &["web", "db"])],
+        complete: false,
+        missing: vec![Missing { what: "task t2".into(), why: "not read for 9 s".into() }],
+        warnings: vec![],
+    };
+    let router = FakeRouter::start(move |path| {
+        let what = match path.split('/').nth(2).unwrap() {
+            "services" => What::Services,
+            "tasks" => What::Tasks,
+            "nodes" => What::Nodes,
+            _ => What::Stacks,
+        };
+        Does::Answer("200 OK", json::document(&report, what, &|_| vec![], false))
+    });
+    let shown = |line: &str| {
+        let output = router.run(&format!("{line} --no-stream"));
+        assert_eq!((text(&output.stderr), code(&output)), ("", 3), "{line}");
+        let stdout = text(&output.stdout);
+        assert!(stdout.ends_with("\n\nincomplete: task t2: not read for 9 s\n"), "{stdout}");
+        stdout.lines().skip(1).take_while(|line| !line.is_empty()).map(squeezed).collect::<Vec<_>>()
+    };
+    // One CPU busy and 100 B used by each; only t1 has a limit.
+    let db = "db 1/1 100.00% 100B / -- -- -- / -- -- / -- --";
+    assert_eq!(shown("service"), [db, "web 1/2 100.00% 100B / 400B 25.00% -- / -- -- / -- --"]);
+    assert_eq!(
+        shown("task"),
+        [
+            "t3 t3 n2 100.00% 100B / -- -- -- / -- -- / -- --",
+            "t1 web.1 host-n1 100.00% 100B / 400B 25.00% -- / -- -- / -- --",
+            "t2 web.1 host-n2 100.00% 100B / -- -- -- / -- -- / -- -- 9s",
+        ]
+    );
+    assert_eq!(
+        shown("node"),
+        [
+            "host-n1 1/1 100.00% 100B / 400B 25.00% -- / -- -- / -- --",
+            "host-n2 1/2 100.00% 100B / -- -- -- / -- -- / -- --"
+        ]
+    );
+    assert_eq!(shown("stack"), ["demo 2/3 200.00% 200B / -- 25.00% -- / -- -- / -- --"]);
+}
+
+/// A line with one space wherever there are several.
+fn squeezed(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]

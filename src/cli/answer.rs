@@ -180,7 +180,10 @@ impl Answer {
         all.missing.sort_unstable();
         all.missing.dedup();
         all.warnings.dedup();
-        all.rows.sort_by_cached_key(|row| (row.name.as_deref().map(natural), row.id.clone()));
+        all.rows.sort_by_cached_key(|row| {
+            let shown = row.name.as_deref().or(row.id.as_deref()).unwrap_or_default();
+            (natural(shown), row.id.clone())
+        });
         all.rows.dedup_by(|a, b| (&a.id, &a.name) == (&b.id, &b.name));
         all
     }
