@@ -1,7 +1,7 @@
 //! What one GetStats stream is subscribed to: pushes at the asked interval, none after removal.
 
 use crate::fixtures::*;
-use swarmstats::subscriptions::{MAX_SUBSCRIPTIONS, SubscribeError, Subscription, Subscriptions};
+use swarmstats::subscriptions::{SubscribeError, Subscription, Subscriptions};
 use swarmstats::view::{Ask, AskError, MAX_SELECTORS, Scope, Selector};
 
 const MS: u64 = 1_000_000;
@@ -16,7 +16,7 @@ fn due(subscriptions: &mut Subscriptions, now: u64) -> Vec<u64> {
 
 #[test]
 fn the_first_push_is_due_at_once_and_the_next_at_the_interval() {
-    let mut subscriptions = Subscriptions::default();
+    let mut subscriptions = Subscriptions::new(64);
     subscriptions.add(every(500, 1), NOW).unwrap();
     assert_eq!(due(&mut subscriptions, NOW), [1]);
     assert_eq!(subscriptions.next_due(), Some(NOW + 500 * MS));
@@ -28,7 +28,7 @@ fn the_first_push_is_due_at_once_and_the_next_at_the_interval() {
 
 #[test]
 fn time_that_was_slept_through_is_not_made_up_for() {
-    let mut subscriptions = Subscriptions::default();
+    let mut subscriptions = Subscriptions::new(64);
     subscriptions.add(every(100, 1), NOW).unwrap();
     assert_eq!(due(&mut subscriptions, NOW + 60 * SECOND + 50 * MS), [1]);
     assert_eq!(subscriptions.next_due(), Some(NOW + 60 * SECOND + 100 * MS), "one push, and on at the old beat");
@@ -36,7 +36,7 @@ fn time_that_was_slept_through_is_not_made_up_for() {
 
 #[test]
 fn nothing_is_due_after_a_removal() {
-    let mut subscriptions = Subscriptions::default();
+    let mut subscriptions = Subscriptions::new(64);
     subscriptions.add(every(100, 1), NOW).unwrap();
     subscriptions.add(every(200, 2), NOW).unwrap();
     assert_eq!(due(&mut subscriptions, NOW), [1, 2]);
@@ -47,7 +47,7 @@ fn nothing_is_due_after_a_removal() {
 
 #[test]
 fn interval_zero_is_answered_once() {
-    let mut subscriptions = Subscriptions::default();
+    let mut subscriptions = Subscriptions::new(64);
     subscriptions.add(every(0, 3), NOW).unwrap();
     let pushes = subscriptions.due(NOW);
     assert!(pushes[0].done && pushes[0].ask == service("burn"));
@@ -56,7 +56,7 @@ fn interval_zero_is_answered_once() {
 
 #[test]
 fn an_id_added_again_is_replaced() {
-    let mut subscriptions = Subscriptions::default();
+    let mut subscriptions = Subscriptions::new(64);
     subscriptions.add(every(60_000, 1), NOW).unwrap();
     due(&mut subscriptions, NOW);
     subscriptions.add(Subscription { ask: everything(), ..every(100, 1) }, NOW + SECOND).unwrap();
@@ -66,7 +66,7 @@ fn an_id_added_again_is_replaced() {
 
 #[test]
 fn what_is_no_question_is_refused() {
-    let mut subscriptions = Subscriptions::default();
+    let mut subscriptions = Subscriptions::new(64);
     let mut add = |ask: Ask, interval| subscriptions.add(Subscription { ask, ..every(interval, 1) }, NOW).unwrap_err();
     let empty = Selector::default();
     assert_eq!(add(Ask::default(), 0), SubscribeError::Ask(AskError::Empty));
@@ -77,9 +77,9 @@ fn what_is_no_question_is_refused() {
     let many = Ask { selectors: vec![Selector::everything(); MAX_SELECTORS + 1], points: 0 };
     assert_eq!(add(many, 0), SubscribeError::Ask(AskError::TooMany(MAX_SELECTORS + 1)));
     assert_eq!(subscriptions.next_due(), None);
-    for id in 0..MAX_SUBSCRIPTIONS as u64 {
+    for id in 0..64 {
         subscriptions.add(every(100, id), NOW).unwrap();
     }
-    assert_eq!(subscriptions.add(every(100, 99), NOW), Err(SubscribeError::TooMany));
+    assert_eq!(subscriptions.add(every(100, 99), NOW), Err(SubscribeError::TooMany(64)));
     assert_eq!(subscriptions.add(every(200, 5), NOW), Ok(()), "replacing needs no room");
 }
