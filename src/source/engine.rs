@@ -191,7 +191,7 @@ impl Engine {
         let since = since.map(|t| format!("since={}.{:09}&", t / 1_000_000_000, t % 1_000_000_000)).unwrap_or_default();
         let path = self.versioned(&format!("/events?{since}filters={}", percent_encoded(&filters)));
         let connection = self.answer(Method::GET, &path, DEADLINE).await?;
-        Ok(Events { connection, buffer: Vec::new(), searched: 0, skipping: false, unusable: 0 })
+        Ok(Events { connection, lines: EventLines::default() })
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str, deadline: Duration) -> Result<T, Error> {
@@ -270,12 +270,7 @@ async fn body(what: &str, connection: Connection) -> Result<Bytes, Error> {
 /// The stream of events.
 pub struct Events {
     connection: Connection,
-    buffer: Vec<u8>,
-    /// How much of the buffer is known to have no line's end.
-    searched: usize,
-    /// Within a line that is too long, up to its end.
-    skipping: bool,
-    unusable: u64,
+    lines: EventLines,
 }
 
 impl Events {
@@ -286,25 +281,42 @@ impl Events {
     /// If the connection breaks.
     pub async fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
-            if let Some(event) = self.take_line() {
+            if let Some(event) = self.lines.next() {
                 return Ok(Some(event));
             }
             let Some(frame) = self.connection.response.frame().await else { return Ok(None) };
             let frame = frame.map_err(|source| Error::Http { what: "/events".to_owned(), source })?;
             if let Some(data) = frame.data_ref() {
-                self.buffer.extend_from_slice(data);
+                self.lines.push(data);
             }
         }
     }
 
     /// How many lines were too long or not understood since last asked.
     pub fn take_unusable(&mut self) -> u64 {
-        std::mem::take(&mut self.unusable)
+        std::mem::take(&mut self.lines.unusable)
+    }
+}
+
+/// Bytes, in whatever pieces they come, into events, one a line. An engine may also send JSON text sequences, whose
+/// lines begin with a record separator.
+#[derive(Debug, Default)]
+struct EventLines {
+    buffer: Vec<u8>,
+    /// How much of the buffer is known to have no line's end.
+    searched: usize,
+    /// Within a line that is too long, up to its end.
+    skipping: bool,
+    unusable: u64,
+}
+
+impl EventLines {
+    fn push(&mut self, data: &[u8]) {
+        self.buffer.extend_from_slice(data);
     }
 
-    /// Takes lines off the buffer up to the first that is an event. An engine may also send JSON text sequences, whose
-    /// lines begin with a record separator.
-    fn take_line(&mut self) -> Option<Event> {
+    /// Takes lines off the buffer up to the first that is an event.
+    fn next(&mut self) -> Option<Event> {
         while let Some(end) = self.buffer[self.searched..].iter().position(|b| *b == b'\n') {
             let line: Vec<u8> = self.buffer.drain(..=self.searched + end).collect();
             self.searched = 0;
@@ -312,7 +324,7 @@ impl Events {
             let usable = !std::mem::take(&mut self.skipping);
             match serde_json::from_slice(text) {
                 Ok(event) if usable => return Some(event),
-                _ if text.is_empty() => {}
+                _ if text.is_empty() && usable => {}
                 _ => self.unusable += 1,
             }
         }
@@ -336,4 +348,163 @@ fn percent_encoded(text: &str) -> String {
         }
     }
     encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::UnixListener,
+    };
+
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("swarmstats-{}-{name}.sock", std::process::id()))
+    }
+
+    fn engine(path: &Path) -> Engine {
+        Engine::new(&format!("unix://{}", path.display()), None).unwrap()
+    }
+
+    /// An engine that answers each request with what is scripted for its line; what is not scripted is not answered,
+    /// and no connection is closed unless the answer says so.
+    fn scripted(name: &str, script: &'static [(&'static str, &'static str)]) -> Engine {
+        let path = path(name);
+        std::fs::remove_file(&path).ok();
+        let listener = UnixListener::bind(&path).unwrap();
+        tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                let n = stream.read(&mut request).await.unwrap();
+                let line = String::from_utf8_lossy(&request[..n]).lines().next().unwrap_or_default().to_owned();
+                let answer = script.iter().find(|(start, _)| line.starts_with(start)).map_or("", |(_, answer)| answer);
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                if !answer.contains("Connection: close") {
+                    open.push(stream);
+                }
+            }
+        });
+        engine(&path)
+    }
+
+    const PING: &str = "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 0\r\n\r\n";
+
+    #[tokio::test]
+    async fn the_version_is_the_engines_and_in_every_path() {
+        const INFO: &str =
+            "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"ID\":\"e1\",\"Name\":\"host\",\"Swarm\":null,\"NCPU\":2}";
+        let engine = scripted("version", &[("HEAD /_ping", PING), ("GET /v1.41/info ", INFO)]);
+        engine.negotiate(false).await.unwrap();
+        let info = engine.info().await.unwrap();
+        assert_eq!((&*info.id, &*info.name, info.n_cpu, &*info.swarm.node_id), ("e1", "host", 2, ""));
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_knows_no_head_is_asked_with_get() {
+        const NO: &str = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+        let engine = scripted("get", &[("HEAD /_ping", NO), ("GET /_ping", PING)]);
+        engine.negotiate(false).await.unwrap();
+        assert_eq!(engine.versioned("/x"), "/v1.41/x");
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_with_the_socket_is_said_with_its_remedy() {
+        let missing = path("missing");
+        let error = engine(&missing).info().await.unwrap_err();
+        assert!(matches!(error, Error::Missing(_)), "{error}");
+        assert!(error.to_string().contains("is dockerd installed and running"));
+
+        let stale = path("stale");
+        std::fs::remove_file(&stale).ok();
+        drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+        let error = engine(&stale).info().await.unwrap_err();
+        assert!(matches!(error, Error::Refused(_)), "{error}");
+
+        let error = engine(&missing).unconnected(io::ErrorKind::PermissionDenied.into());
+        assert!(error.to_string().ends_with("add the user to group docker or run as root"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn b097_b119_b121_an_engine_that_does_not_answer_is_waited_for_no_longer_than_the_deadline() {
+        // Connects, and hears nothing; sends a head, and no body.
+        const HALF: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{";
+        let engine = scripted("silent", &[("GET /v1.56/containers/half/", HALF)]);
+        for container in ["silent", "half"] {
+            let begun = std::time::Instant::now();
+            let error = engine.stats(container).await.unwrap_err();
+            let took = begun.elapsed();
+            assert!(took >= STATS_DEADLINE && took < STATS_DEADLINE + Duration::from_secs(1), "{took:?}, {error}");
+            assert!(matches!(error, Error::Timeout { .. }), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_an_error_says_what_the_engine_said() {
+        const GONE: &str =
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 35\r\n\r\n{\"message\":\"No such container: x\"}\n";
+        const ODD: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\nhtml";
+        const GARBAGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{\"a]";
+        let script =
+            &[("GET /v1.56/containers/x/", GONE), ("GET /v1.56/containers/y/", ODD), ("GET /v1.56/info", GARBAGE)];
+        let engine = scripted("error", script);
+        let gone = engine.inspect("x").await.unwrap_err();
+        assert!(gone.is_not_found() && gone.to_string().contains("No such container: x"), "{gone}");
+        let odd = engine.inspect("y").await.unwrap_err();
+        assert!(odd.to_string().contains("500") && !odd.is_not_found(), "{odd}");
+        assert!(matches!(engine.info().await, Err(Error::Json { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_listing_with_states_and_fields_nobody_knows_is_read() {
+        const LIST: &str = concat!(
+            "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
+            r#"[{"Id":"a","State":"hibernating","Labels":null,"New":{}},{"Id":"b","Labels":{"x":"y"}}]"#
+        );
+        let engine = scripted("list", &[("GET /v1.56/containers/json ", LIST)]);
+        let listed = engine.list().await.unwrap();
+        assert_eq!((&*listed[0].id, &*listed[0].state, listed[0].labels.len()), ("a", "hibernating", 0));
+        assert_eq!((&*listed[1].id, &*listed[1].labels["x"]), ("b", "y"));
+    }
+
+    #[tokio::test]
+    async fn events_are_asked_for_since_a_moment_and_come_until_the_stream_ends() {
+        const PATH: &str = "GET /v1.56/events?since=1796057769.000000005&\
+            filters=%7B%22event%22%3A%5B%22start%22%2C%22die%22%5D%2C%22type%22%3A%5B%22container%22%5D%7D ";
+        const EVENTS: &str =
+            "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"Action\":\"start\"}\n{\"Action\":\"die\"}\n";
+        let engine = scripted("events", &[(PATH, EVENTS)]);
+        let mut events = engine.events(Some(1_796_057_769_000_000_005), &["start", "die"]).await.unwrap();
+        assert_eq!(events.next().await.unwrap().unwrap().action, "start");
+        assert_eq!(events.next().await.unwrap().unwrap().action, "die");
+        assert_eq!(events.next().await.unwrap(), None);
+    }
+
+    fn actions(pieces: &[&[u8]]) -> (Vec<String>, u64) {
+        let mut lines = EventLines::default();
+        let mut actions = Vec::new();
+        for piece in pieces {
+            lines.push(piece);
+            actions.extend(std::iter::from_fn(|| lines.next()).map(|event| event.action));
+        }
+        assert!(lines.buffer.len() <= MAX_EVENT);
+        (actions, lines.unusable)
+    }
+
+    #[test]
+    fn event_lines_come_in_any_pieces_and_forms() {
+        let text = b"{\"Action\":\"start\"}\n\x1e{\"Action\":\"die\"}\r\n\n{\"Action\":\"oom\"}\n";
+        let expected = (vec!["start".to_owned(), "die".to_owned(), "oom".to_owned()], 0);
+        assert_eq!(actions(&[text]), expected);
+        assert_eq!(actions(&text.chunks(1).collect::<Vec<_>>()), expected);
+    }
+
+    #[test]
+    fn an_event_line_that_is_garbage_or_endless_spoils_only_itself() {
+        let endless = vec![b'x'; MAX_EVENT / 2 + 1];
+        let (read, unusable) =
+            actions(&[b"nonsense\n", &endless, &endless, &endless, b"\n{\"Action\":\"start\"}\n[1]\n"]);
+        assert_eq!((read, unusable), (vec!["start".to_owned()], 3));
+    }
 }
