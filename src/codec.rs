@@ -529,7 +529,7 @@ mod tests {
     fn nonsense_is_refused_with_a_reason() {
         let layout = layout();
         let nothing = Values::default();
-        let mut read = |block: &[u8]| {
+        let read = |block: &[u8]| {
             Decoded::default().read(&layout, block, |handle| (handle == 0).then_some(Baseline::Task(&nothing)))
         };
         assert_eq!(read(&[0x00]), Err(DecodeError::Truncated));

@@ -4,8 +4,13 @@
 //!
 //! * **core** (pure: no I/O, no clock, no randomness, no async): [`stat`] the catalogue, [`model`] the vocabulary,
 //!   [`message`] what shipper and collector say, [`view`] what is asked and answered, [`codec`] the block of a batch,
-//!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows.
-//! * **adapters** (pure translation): [`retry`] how long to wait.
+//!   [`shard`] who owns a key, [`outbox`] what a shipper owes, [`aggregate`] what a collector knows, [`join`] many
+//!   answers made one, [`figures`] a report made groups of figures, [`subscriptions`] what a stream is subscribed to,
+//!   [`config`] YAML made a checked config.
+//! * **adapters** (pure translation): [`wire`] protobuf, [`json`] the documents, [`metrics`] exposition, [`retry`] how long to wait.
+//! * **shell** (sockets, clocks, loops): [`clock`], [`serve`] listeners, [`discovery`] the membership, [`router`] asks
+//!   the members and joins what they say, [`source`] how a node's figures are read, [`collector`] and [`shipper`] the roles, [`collectord`] and [`shipperd`] their processes,
+//!   [`grpc`], [`http`] and [`scrape`] the apis; [`cli`] asks a router from outside and shows its answer.
 
 pub mod stat;
 pub mod model;
@@ -15,5 +20,26 @@ pub mod codec;
 pub mod shard;
 pub mod outbox;
 pub mod aggregate;
+pub mod join;
+pub mod figures;
+pub mod subscriptions;
+pub mod config;
 
+pub mod wire;
+pub mod json;
 pub mod retry;
+pub mod metrics;
+
+pub mod clock;
+pub mod serve;
+pub mod discovery;
+pub mod router;
+pub mod source;
+pub mod collector;
+pub mod shipper;
+pub mod grpc;
+pub mod http;
+pub mod scrape;
+pub mod collectord;
+pub mod shipperd;
+pub mod cli;

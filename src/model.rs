@@ -4,7 +4,7 @@
 //! plain number of nanoseconds ([`Nanos`]) or milliseconds ([`Millis`]) of a clock that each use names.
 //! It deliberately does nothing: no I/O, no clock, no randomness.
 
-use crate::stat::{self, N_STATS, Stat};
+use crate::stat::{self, Group, N_STATS, Stat};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// Nanoseconds of a monotonic clock (which one, each use says).
@@ -271,6 +271,26 @@ pub struct Counts {
 impl Default for Counts {
     fn default() -> Self {
         Counts { running: 0, fresh: 0, ended: 0, have: [0; N_STATS] }
+    }
+}
+
+/// How many numbers a [`Counts`] is as a list.
+pub const N_COUNTS: usize = 3 + N_STATS;
+
+impl Counts {
+    /// The mask of stats that a fresh task lacks and that are therefore none of the group: limits.
+    pub fn lacking(&self) -> u64 {
+        let lacks = |stat: &Stat| stat.row().group == Group::SumIfAll && self.have[stat.number()] < self.fresh;
+        Stat::all().filter(lacks).fold(0, |mask, stat| mask | stat.bit())
+    }
+    /// Running, fresh, ended, then who has each stat by its number.
+    pub fn list(&self) -> Vec<u64> {
+        [self.running, self.fresh, self.ended].into_iter().chain(self.have).collect()
+    }
+    /// The counts of such a list; a shorter one (an older peer's) has nothing of the later stats.
+    pub fn of_list(list: &[u64]) -> Counts {
+        let at = |place: usize| list.get(place).copied().unwrap_or(0);
+        Counts { running: at(0), fresh: at(1), ended: at(2), have: std::array::from_fn(|number| at(3 + number)) }
     }
 }
 

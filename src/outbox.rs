@@ -99,7 +99,8 @@ pub struct OutboxSizes {
 pub struct Outbox {
     cfg: OutboxConfig,
     layout: Layout,
-    ring: Arc<Ring>,
+    /// None until discovery first found a member.
+    ring: Option<Arc<Ring>>,
     epoch: u64,
     k: u64,
     n: u64,
@@ -111,19 +112,14 @@ pub struct Outbox {
 
 impl Outbox {
     /// An outbox with nothing in it; its epoch is the wall clock's at the start until an answer names a higher one.
-    pub fn new(cfg: OutboxConfig, ring: Arc<Ring>) -> Outbox {
+    pub fn new(cfg: OutboxConfig, ring: impl Into<Option<Arc<Ring>>>) -> Outbox {
         let (books, layout, epoch) = (Books::new(&cfg), Layout::of_mask(cfg.stats), cfg.started.max(1));
-        Outbox { cfg, layout, ring, epoch, k: 0, n: 0, books, peers: BTreeMap::new(), unconfirmed: 0 }
+        Outbox { cfg, layout, ring: ring.into(), epoch, k: 0, n: 0, books, peers: BTreeMap::new(), unconfirmed: 0 }
     }
 
     /// Discovery's newest ring. Nothing is sent yet; the next batches say what moved.
     pub fn set_ring(&mut self, ring: Arc<Ring>) {
-        self.ring = ring;
-    }
-
-    /// The ring in use.
-    pub fn ring(&self) -> &Arc<Ring> {
-        &self.ring
+        self.ring = Some(ring);
     }
 
     /// The version of the newest round.
@@ -144,7 +140,7 @@ impl Outbox {
 
     /// Whom a stream is wanted to: the ring's members, and those not in it that something is owed to (LEDGER 11).
     pub fn destinations(&mut self) -> Vec<MemberId> {
-        let ring = self.ring.clone();
+        let Some(ring) = self.ring.clone() else { return Vec::new() };
         self.peers.retain(|member, peer| ring.contains(member) || !peer.settled());
         let gone = self.peers.keys().filter(|member| !ring.contains(member));
         ring.members().iter().map(|member| &member.id).chain(gone).cloned().collect()
@@ -162,24 +158,26 @@ impl Outbox {
             lease: self.cfg.lease / 1_000_000,
             interval: self.cfg.interval / 1_000_000,
             stats: self.layout.numbers(),
-            ring_id: self.ring.id(),
+            ring_id: self.ring_id(),
             nonce: self.cfg.nonce,
-            replicas: u32::from(self.ring.replicas()),
+            replicas: self.ring.as_ref().map_or(1, |ring| u32::from(ring.replicas())),
             hash_version: HASH_VERSION,
         }
     }
 
-    /// The answer to the Hello of stream `k`; `wall` is the wall clock, for a new epoch. Answers to older streams are void.
-    pub fn greeted(&mut self, member: &MemberId, k: u64, greeting: &Greeting, now: Nanos, wall: Millis) {
-        let Some(peer) = self.peers.get_mut(member).filter(|peer| peer.is_current(k)) else { return };
+    /// The answer to the Hello of stream `k`; `wall` is the wall clock, for a new epoch. Answers to older streams are
+    /// void. Returns whether a refusal made a new epoch.
+    pub fn greeted(&mut self, member: &MemberId, k: u64, greeting: &Greeting, now: Nanos, wall: Millis) -> bool {
+        let Some(peer) = self.peers.get_mut(member).filter(|peer| peer.is_current(k)) else { return false };
         match greeting {
             Ok(hi) => {
                 self.n = self.n.max(hi.stored);
                 let back = peer.hi(hi, now);
                 self.give_back(back);
             }
-            Err(refused) => self.new_epoch(wall.max(refused.highest_epoch + 1)),
+            Err(refused) => self.new_epoch(wall.max(refused.highest_epoch.saturating_add(1))),
         }
+        greeting.is_err()
     }
 
     /// The acknowledgement of a batch of stream `k`.
@@ -211,26 +209,26 @@ impl Outbox {
         if !self.peers.get(member)?.due(self.books.q, now, beat) {
             return None;
         }
-        let handed_over = self.handed_over(member);
+        let ring = self.ring.clone()?;
+        let handed_over = self.handed_over(&ring, member);
         self.n += 1;
         let round = peer::Round {
             n: self.n,
             now,
-            ring: &self.ring,
+            ring: &ring,
             member,
             layout: &self.layout,
-            usable: self.ring.contains(member) && self.peers.get(member)?.usable(now, self.cfg.lease),
+            usable: ring.contains(member) && self.peers.get(member)?.usable(now, self.cfg.lease),
         };
         self.peers.get_mut(member)?.batch(&mut self.books, &round, &handed_over)
     }
 
     /// Rows for the shipper's own exposition: exact with no protocol.
     pub fn rows(&self) -> Vec<RowFigures> {
-        let figures = |row: &rows::Row| RowFigures {
-            meta: row.meta.clone(),
-            values: row.values.clone(),
-            fresh: row.counts.fresh,
-            dropped: row.dropped.clone(),
+        let figures = |row: &rows::Row| {
+            let mut values = row.values.clone();
+            values.retain(!row.counts.lacking());
+            RowFigures { meta: row.meta.clone(), values, fresh: row.counts.fresh, dropped: row.dropped.clone() }
         };
         self.books.rows.values().map(figures).collect()
     }
@@ -246,16 +244,22 @@ impl Outbox {
         }
     }
 
+    /// The time between the two newest rounds; zero before there are two.
+    pub fn between_rounds(&self) -> std::time::Duration {
+        let between = self.books.monotonic - self.books.previous;
+        std::time::Duration::from_nanos(if self.books.previous == 0 { 0 } else { between })
+    }
+
     /// Batches whose amounts were forgotten because no scrape showed them within `max_catch_up`.
     pub fn unconfirmed(&self) -> u64 {
         self.unconfirmed
     }
 
     /// Keys on their way from this member to another, which the new primary has acknowledged: the old one may forget them.
-    fn handed_over(&self, member: &MemberId) -> Vec<crate::model::Key> {
+    fn handed_over(&self, ring: &Ring, member: &MemberId) -> Vec<crate::model::Key> {
         let Some(peer) = self.peers.get(member) else { return Vec::new() };
         let taken = |key: &crate::model::Key| {
-            let primary = self.ring.primary(key);
+            let primary = ring.primary(key);
             primary != member && self.peers.get(primary).is_some_and(|peer| peer.has_acked(key))
         };
         peer.moved_keys().filter(|key| taken(key)).cloned().collect()
@@ -304,9 +308,9 @@ impl Outbox {
         self.peers = peers;
     }
 
-    /// The ring's id, for those who ask.
+    /// The ring's id; 0 while there is none.
     pub fn ring_id(&self) -> RingId {
-        self.ring.id()
+        self.ring.as_ref().map_or_else(RingId::default, |ring| ring.id())
     }
 }
 

@@ -4,7 +4,7 @@
 //! where the answer is given.
 
 use crate::model::{
-    Counts, Gen, Labels, MemberId, Millis, Nanos, NodeMeta, RingId, RowMeta, TaskMeta, Values, Version,
+    Counts, Gen, Labels, MAX_NAME, MemberId, Millis, Nanos, NodeMeta, RingId, RowMeta, TaskMeta, Values, Version,
 };
 use std::sync::Arc;
 
@@ -44,6 +44,15 @@ impl Selector {
     pub fn is_empty(&self) -> bool {
         *self == Selector::default()
     }
+    /// The length of its longest text, in bytes.
+    fn longest(&self) -> usize {
+        let texts = [&self.service, &self.task, &self.node, &self.stack].into_iter().flatten();
+        texts
+            .chain(self.labels.iter().flat_map(|(name, value)| [name, value]))
+            .map(|text| text.len())
+            .max()
+            .unwrap_or(0)
+    }
     /// Whether a task matches.
     pub fn takes_task(&self, task: &TaskMeta) -> bool {
         fn named(want: &Option<Arc<str>>, id: &str, name: &str) -> bool {
@@ -60,12 +69,13 @@ impl Selector {
             && self.stack.as_deref().is_none_or(|want| want == &*task.stack)
             && self.labels.iter().all(|(name, value)| task.labels.get(name) == Some(value))
     }
-    /// Whether a row matches; a task id or labels do not narrow rows, for totals are of whole services.
+    /// Whether a row matches. A task id or labels do not narrow rows, for totals are of whole services; alone they ask
+    /// for tasks only, and take no row.
     pub fn takes_row(&self, row: &RowMeta) -> bool {
         fn named(want: &Option<Arc<str>>, id: &str, name: &str) -> bool {
             want.as_deref().is_none_or(|want| want == id || want == name)
         }
-        (self.all || !self.is_empty())
+        (self.all || self.service.is_some() || self.node.is_some() || self.stack.is_some())
             && named(&self.service, row.service_id.as_str(), &row.service_name)
             && named(&self.node, row.node_id.as_str(), &row.node_name)
             && self.stack.as_deref().is_none_or(|want| want == &*row.stack)
@@ -79,6 +89,45 @@ pub struct Ask {
     pub selectors: Vec<Selector>,
     /// How many older points of each task to send along.
     pub points: usize,
+}
+
+/// The most selectors a question may have.
+pub const MAX_SELECTORS: usize = 64;
+/// The most older points of a task a question may ask for.
+pub const MAX_POINTS: usize = 10_000;
+
+/// Why a question is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// No selector, or one without any condition.
+    #[error("an empty selector: name a service, task, node, stack or label, or say `all`")]
+    Empty,
+    /// More than [`MAX_SELECTORS`].
+    #[error("{0} selectors, {MAX_SELECTORS} are allowed: ask several times")]
+    TooMany(usize),
+    /// Longer than a name may be.
+    #[error("a selector's text is {0} bytes long, {MAX_NAME} are allowed")]
+    TooLong(usize),
+    /// More than [`MAX_POINTS`].
+    #[error("{0} points, {MAX_POINTS} are allowed")]
+    Points(usize),
+}
+
+impl Ask {
+    /// Whether it is a question at all, and within bounds.
+    pub fn check(&self) -> Result<(), AskError> {
+        if self.selectors.is_empty() || self.selectors.iter().any(Selector::is_empty) {
+            return Err(AskError::Empty);
+        }
+        if self.selectors.len() > MAX_SELECTORS {
+            return Err(AskError::TooMany(self.selectors.len()));
+        }
+        if self.points > MAX_POINTS {
+            return Err(AskError::Points(self.points));
+        }
+        let longest = self.selectors.iter().map(Selector::longest).max().unwrap_or(0);
+        if longest > MAX_NAME { Err(AskError::TooLong(longest)) } else { Ok(()) }
+    }
 }
 
 /// An older reading of a task.
@@ -178,7 +227,7 @@ pub struct Report {
     pub tasks: Vec<TaskView>,
     /// Matching rows, by (service, node).
     pub rows: Vec<RowView>,
-    /// All known nodes.
+    /// Known nodes: all, unless only certain ones were asked for.
     pub nodes: Vec<NodeView>,
     /// LEDGER 21.
     pub complete: bool,

@@ -2,5 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "golden/config.rs"]
+mod config;
+#[path = "golden/metrics.rs"]
+mod metrics;
 #[path = "golden/ring.rs"]
 mod ring;

@@ -4,3 +4,9 @@
 
 #[path = "props/shard.rs"]
 mod shard;
+
+#[path = "props/join.rs"]
+mod join;
+
+#[path = "query/fixtures.rs"]
+mod fixtures;

@@ -3,7 +3,7 @@
 use super::Aggregate;
 use super::node::Node;
 use crate::model::{Millis, Nanos, NodeId, ServiceId, TaskMeta, Values, bits};
-use crate::stat::{COUNTERS, GROUPED, Group};
+use crate::stat::{COUNTERS, GROUPED};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -117,10 +117,8 @@ impl Aggregate {
             }
             let (sum, fresh, lacking) = sums.entry(row.meta.service_id.clone()).or_default();
             *fresh += row.counts.fresh;
+            *lacking |= row.counts.lacking();
             for stat in bits(GROUPED & !COUNTERS) {
-                if row.counts.have[stat.number()] < row.counts.fresh && stat.row().group == Group::SumIfAll {
-                    *lacking |= stat.bit();
-                }
                 if row.counts.have[stat.number()] > 0 {
                     sum.add(stat, row.values.or_zero(stat));
                 }

@@ -1,0 +1,58 @@
+//! Connections to other processes, and asking them who they are.
+
+use crate::config::Address;
+use crate::discovery::Identity;
+use crate::model::{Gen, MemberId, NodeId, RingId};
+use crate::wire::pb;
+use std::time::Duration;
+use tonic::transport::{Channel, Endpoint};
+
+const CONNECT: Duration = Duration::from_secs(2);
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+fn endpoint(address: &Address) -> Result<Endpoint, String> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
+    Ok(endpoint
+        .connect_timeout(CONNECT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE)
+        .keep_alive_while_idle(true))
+}
+
+/// Connects now; the error is for people.
+pub async fn connect(address: &Address) -> Result<Channel, String> {
+    endpoint(address)?.connect().await.map_err(|error| innermost(&error))
+}
+
+/// A connection that is made, and made again, when it is needed.
+pub fn connect_lazily(address: &Address) -> Result<Channel, String> {
+    Ok(endpoint(address)?.connect_lazy())
+}
+
+/// tonic wraps the cause in "transport error"; people want the cause.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+/// Asks who answers at an address. The caller sets the deadline.
+pub async fn identify(address: Address) -> Result<Identity, String> {
+    let channel = connect(&address).await?;
+    let mut client = pb::query_client::QueryClient::new(channel);
+    let answer = client.identify(pb::IdentifyRequest {}).await;
+    let answer = answer.map_err(|status| format!("{}: {}", status.code(), status.message()))?.into_inner();
+    let node = (!answer.node.is_empty()).then(|| NodeId::new(&answer.node)).transpose();
+    Ok(Identity {
+        member: MemberId::new(&answer.member).map_err(|error| error.to_string())?,
+        gen_: Gen(answer.r#gen),
+        node: node.map_err(|error| error.to_string())?,
+        ring_id: RingId(answer.ring_id),
+        replicas: answer.replicas,
+        hash_version: answer.hash_version,
+        roles: answer.roles,
+    })
+}

@@ -1,0 +1,90 @@
+//! Other members as the router asks them: GetStats with scope LOCAL, once.
+
+use super::client::connect_lazily;
+use crate::discovery::Seen;
+use crate::model::MemberId;
+use crate::router::{Asking, Peer, View};
+use crate::view::{Ask, Holding};
+use crate::wire::pb;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
+
+/// The largest answer taken from a member: some 100,000 tasks.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// A member behind a connection that is made when needed.
+struct RemotePeer(Channel);
+
+impl Peer for RemotePeer {
+    fn ask(&self, ask: Arc<Ask>) -> Asking {
+        let client = pb::query_client::QueryClient::new(self.0.clone()).max_decoding_message_size(MAX_ANSWER);
+        Box::pin(once(client, ask))
+    }
+}
+
+async fn once(mut client: pb::query_client::QueryClient<Channel>, ask: Arc<Ask>) -> Result<Holding, String> {
+    let subscription = pb::Subscription {
+        id: 1,
+        selectors: ask.selectors.iter().map(Into::into).collect(),
+        interval_ms: 0,
+        scope: pb::Scope::Local.into(),
+        points: u32::try_from(ask.points).unwrap_or(u32::MAX),
+    };
+    let request = pb::GetStatsRequest { add: vec![subscription], remove: Vec::new() };
+    let words = |status: tonic::Status| format!("{}: {}", status.code(), status.message());
+    let answers = client.get_stats(tokio_stream::once(request)).await.map_err(words)?;
+    let answer = answers.into_inner().message().await.map_err(words)?;
+    match answer.and_then(|answer| answer.message) {
+        Some(pb::get_stats_response::Message::Snapshot(snapshot)) => {
+            Holding::try_from(snapshot).map_err(|error| format!("its answer cannot be read: {error}"))
+        }
+        Some(pb::get_stats_response::Message::Error(error)) => Err(error),
+        None => Err("it gave no answer".to_string()),
+    }
+}
+
+/// Turns discovery's views into the router's: a connection per member and address, kept while both stay.
+pub async fn follow_peers(
+    mut seen: Seen,
+    own: Option<MemberId>,
+    view: watch::Sender<Arc<View>>,
+    stop: CancellationToken,
+) {
+    let mut connections: BTreeMap<(MemberId, String), Arc<dyn Peer>> = BTreeMap::new();
+    loop {
+        if let Some(found) = seen.borrow_and_update().clone() {
+            let mut next = View { ring: Some(found.ring.clone()), ..View::default() };
+            let mut kept = BTreeMap::new();
+            for (id, member) in &found.members {
+                let address = member.addr.to_string();
+                next.addresses.insert(id.clone(), address.clone());
+                if own.as_ref() == Some(id) {
+                    continue;
+                }
+                let key = (id.clone(), address);
+                let peer = match connections.remove(&key) {
+                    Some(peer) => peer,
+                    None => match connect_lazily(&member.addr) {
+                        Ok(channel) => Arc::new(RemotePeer(channel)) as Arc<dyn Peer>,
+                        Err(error) => {
+                            tracing::error!(member = %id, address = %member.addr, error, "no address to connect to");
+                            continue;
+                        }
+                    },
+                };
+                next.peers.insert(id.clone(), peer.clone());
+                kept.insert(key, peer);
+            }
+            connections = kept;
+            view.send_replace(Arc::new(next));
+        }
+        // Cancel-safe, both.
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = seen.changed() => if changed.is_err() { return },
+        }
+    }
+}

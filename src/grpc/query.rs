@@ -1,0 +1,204 @@
+//! GetStats, Resolve and Identify: what everybody asks.
+
+use crate::message::HASH_VERSION;
+use crate::model::{Gen, Key, MemberId, NodeId, ServiceId, TaskId};
+use crate::router::{QueryError, Router};
+use crate::subscriptions::{Due, Subscription, Subscriptions};
+use crate::view::Scope;
+use crate::wire::{self, pb};
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_stream::{Stream, wrappers::ReceiverStream};
+use tonic::{Request, Response, Status, Streaming};
+
+/// A subscriber that takes nothing for so long is gone.
+const TAKE_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Who this process is.
+#[derive(Debug, Clone)]
+pub struct Who {
+    /// The member.
+    pub member: MemberId,
+    /// This process of it.
+    pub gen_: Gen,
+    /// The Swarm node it runs on, if configured.
+    pub node: Option<NodeId>,
+    /// R.
+    pub replicas: u8,
+    /// `collector`, `router`, `shipper`.
+    pub roles: Vec<&'static str>,
+}
+
+/// The api that everybody asks.
+#[derive(Clone)]
+pub struct QueryApi {
+    /// Answers.
+    pub router: Router,
+    /// For Identify.
+    pub who: Who,
+    /// The most subscriptions of a stream.
+    pub max_subscriptions: usize,
+}
+
+impl std::fmt::Debug for QueryApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QueryApi").field("who", &self.who).finish_non_exhaustive()
+    }
+}
+
+type Answers = mpsc::Sender<Result<pb::GetStatsResponse, Status>>;
+
+#[tonic::async_trait]
+impl pb::query_server::Query for QueryApi {
+    type GetStatsStream = Pin<Box<dyn Stream<Item = Result<pb::GetStatsResponse, Status>> + Send>>;
+
+    async fn get_stats(
+        &self,
+        request: Request<Streaming<pb::GetStatsRequest>>,
+    ) -> Result<Response<Self::GetStatsStream>, Status> {
+        let (answers, stream) = mpsc::channel(2);
+        let inbound = request.into_inner();
+        let pushing = Pushing {
+            router: self.router.clone(),
+            answers: answers.clone(),
+            open: Subscriptions::new(self.max_subscriptions),
+        };
+        // It ends when the client closes the stream, takes nothing any more, or the connection is closed.
+        tokio::spawn(async move {
+            if let Err(status) = pushing.run(inbound).await {
+                drop(answers.send(Err(status)).await);
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+
+    async fn resolve(&self, request: Request<pb::ResolveRequest>) -> Result<Response<pb::ResolveResponse>, Status> {
+        use pb::resolve_request::Key as Asked;
+        let name = |error: crate::model::NameError| Status::invalid_argument(error.to_string());
+        let view = self.router.view();
+        let Some(ring) = &view.ring else { return Err(Status::unavailable("no member of the ring is known yet")) };
+        let key = match request.into_inner().key {
+            None => None,
+            Some(Asked::TaskId(id)) => Some(Key::Task(TaskId::new(id).map_err(name)?)),
+            Some(Asked::NodeId(id)) => Some(Key::Node(NodeId::new(id).map_err(name)?)),
+            Some(Asked::Row(row)) => {
+                Some(Key::Row(NodeId::new(row.node_id).map_err(name)?, ServiceId::new(row.service_id).map_err(name)?))
+            }
+        };
+        let members = ring.members().iter().map(|member| pb::RingMember {
+            id: member.id.to_string(),
+            addr: view.addresses.get(&member.id).cloned().unwrap_or_default(),
+            node: member.node.as_ref().map(ToString::to_string).unwrap_or_default(),
+        });
+        let owners = key.iter().flat_map(|key| ring.owners_and_reserve(key)).map(ToString::to_string).collect();
+        Ok(Response::new(pb::ResolveResponse {
+            ring_id: ring.id().0,
+            shard: key.as_ref().map_or(0, |key| u32::from(ring.shard(key))),
+            owners,
+            replicas: u32::from(ring.replicas()),
+            members: members.collect(),
+        }))
+    }
+
+    async fn identify(&self, _: Request<pb::IdentifyRequest>) -> Result<Response<pb::IdentifyResponse>, Status> {
+        let view = self.router.view();
+        Ok(Response::new(pb::IdentifyResponse {
+            member: self.who.member.to_string(),
+            r#gen: self.who.gen_.0,
+            node: self.who.node.as_ref().map(ToString::to_string).unwrap_or_default(),
+            ring_id: view.ring.as_ref().map_or(0, |ring| ring.id().0),
+            replicas: u32::from(self.who.replicas),
+            hash_version: HASH_VERSION,
+            roles: self.who.roles.iter().map(ToString::to_string).collect(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+        }))
+    }
+
+    async fn get_metrics(&self, _: Request<pb::GetMetricsRequest>) -> Result<Response<pb::GetMetricsResponse>, Status> {
+        Err(Status::unimplemented("GetMetrics is reserved: scrape /metrics, or ask GetStats"))
+    }
+}
+
+/// One stream of subscriptions.
+struct Pushing {
+    router: Router,
+    answers: Answers,
+    open: Subscriptions,
+}
+
+impl Pushing {
+    async fn run(mut self, mut inbound: Streaming<pb::GetStatsRequest>) -> Result<(), Status> {
+        let begun = Instant::now();
+        let now = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let mut asking = true;
+        loop {
+            let due = self.open.next_due().map(|due| begun + Duration::from_nanos(due));
+            if !asking && due.is_none() {
+                return Ok(()); // nothing is subscribed, and nothing more can be
+            }
+            // Cancel-safe: a message that was not whole yet stays in the stream's buffer.
+            tokio::select! {
+                message = inbound.message(), if asking => match message? {
+                    Some(request) => self.change(request, now()).await?,
+                    None => asking = false,
+                },
+                () = sleep_until(due.unwrap_or(begun)), if due.is_some() => {
+                    for due in self.open.due(now()) {
+                        self.push(due).await?;
+                    }
+                }
+                () = self.answers.closed() => return Ok(()),
+            }
+        }
+    }
+
+    async fn change(&mut self, request: pb::GetStatsRequest, now: u64) -> Result<(), Status> {
+        for id in request.remove {
+            self.open.remove(id);
+        }
+        for added in request.add {
+            let id = added.id;
+            if let Err(error) = self.subscribe(added, now) {
+                let message = Some(pb::get_stats_response::Message::Error(error));
+                self.send(pb::GetStatsResponse { id, message, done: true }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn subscribe(&mut self, added: pb::Subscription, now: u64) -> Result<(), String> {
+        let scope = if added.scope() == pb::Scope::Local { Scope::Local } else { Scope::Cluster };
+        let ask = wire::ask(added.selectors, added.points).map_err(|error| error.to_string())?;
+        let subscription = Subscription { id: added.id, ask, scope, interval: added.interval_ms };
+        self.open.add(subscription, now).map_err(|error| error.to_string())
+    }
+
+    async fn push(&mut self, due: Due) -> Result<(), Status> {
+        let snapshot = match due.scope {
+            Scope::Local => self.router.hold(&due.ask).map(|holding| pb::Snapshot::from(&holding)),
+            Scope::Cluster => self.router.query(due.ask, Scope::Cluster).await.map(|report| (&report).into()),
+        };
+        use pb::get_stats_response::Message;
+        let message = match snapshot {
+            Ok(snapshot) => Message::Snapshot(snapshot),
+            // The next push may succeed again.
+            Err(error @ QueryError::Busy(_)) => Message::Error(error.to_string()),
+            Err(error) => {
+                self.open.remove(due.id);
+                Message::Error(error.to_string())
+            }
+        };
+        let done = due.done || !self.open.contains(due.id);
+        self.send(pb::GetStatsResponse { id: due.id, message: Some(message), done }).await
+    }
+
+    async fn send(&self, answer: pb::GetStatsResponse) -> Result<(), Status> {
+        match timeout(TAKE_DEADLINE, self.answers.send(Ok(answer))).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Status::cancelled("the subscriber has gone")),
+            Err(_) => Err(Status::deadline_exceeded("the subscriber takes no answers")),
+        }
+    }
+}

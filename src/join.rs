@@ -1,0 +1,421 @@
+//! The router's join (LEDGER 21): many members' holdings become one report, and what it lacks is named.
+//!
+//! Invariants: the order and the repetition of answers change nothing (up to [`Bounds`]); the newest version of a row
+//! ever seen is what counts, so within one epoch of a node its totals never go back; a key that was not returned fresh
+//! in this very read is never passed off as fresh.
+//!
+//! It deliberately adds nothing up (that is `figures`) and asks nobody (that is `router`). Tasks are not remembered.
+
+mod chosen;
+mod verdict;
+
+use crate::model::{MemberId, Millis, Nanos, NodeId, ServiceId, TaskId, Version};
+use crate::view::{Ask, Holding, MAX_SELECTORS, NodeView, Report, RowView, Selector, TaskView};
+use chosen::Choice;
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::sync::Arc;
+use verdict::Verdict;
+
+/// What each member said, or why it did not.
+pub type Answers = Vec<(MemberId, Result<Holding, String>)>;
+
+/// How much a [`Join`] remembers, and what it may conclude from silence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// A node without a new sample for this long is forgotten with its rows.
+    pub row_keep: Millis,
+    /// The most nodes; what is beyond is refused, counted and said to be missing.
+    pub max_nodes: usize,
+    /// The most rows, likewise; about 1 KiB each.
+    pub max_rows: usize,
+    /// R: as many silent members may hide something that nobody remembers; fewer cannot.
+    pub replicas: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { row_keep: 24 * 3600 * 1000, max_nodes: 10_000, max_rows: 100_000, replicas: 1 }
+    }
+}
+
+/// A moment on the clock of `now`; signed, for things may be older than that clock.
+type Moment = i128;
+
+const NANOS_PER_MILLI: Moment = 1_000_000;
+
+fn heard_at(now: Nanos, age: Millis) -> Moment {
+    Moment::from(now) - Moment::from(age) * NANOS_PER_MILLI
+}
+
+fn age_at(now: Nanos, heard: Moment) -> Millis {
+    Millis::try_from((Moment::from(now) - heard) / NANOS_PER_MILLI).unwrap_or(0)
+}
+
+/// When a key was read last, and in which reads (by number) it was returned at all and returned fresh.
+#[derive(Clone, Copy)]
+struct Seen {
+    heard: Moment,
+    returned: u64,
+    fresh: u64,
+}
+
+impl Seen {
+    fn new(read: u64, fresh: bool, heard: Moment) -> Seen {
+        Seen { heard, returned: read, fresh: if fresh { read } else { 0 } }
+    }
+    fn note(&mut self, read: u64, fresh: bool, heard: Moment) {
+        self.heard = self.heard.max(heard);
+        self.returned = read;
+        if fresh {
+            self.fresh = read;
+        }
+    }
+}
+
+struct KnownNode {
+    epoch: u64,
+    name: Arc<str>,
+    /// Of anything that came from this node.
+    heard: Moment,
+    /// The node's own row; `None` while only its rows or tasks were seen.
+    row: Option<(NodeView, Seen)>,
+    /// A row was kept that is newer than the list and not on it: the next list decides.
+    ahead: bool,
+}
+
+impl KnownNode {
+    fn new(epoch: u64, name: &Arc<str>, heard: Moment) -> KnownNode {
+        KnownNode { epoch, name: name.clone(), heard, row: None, ahead: false }
+    }
+    fn lists(&self, service: &ServiceId) -> bool {
+        self.row.as_ref().is_none_or(|(node, _)| node.meta.services.contains(service))
+    }
+    /// Whether a row is still one of this node's: of its epoch, and listed unless newer than the list.
+    fn keeps(&self, row: &RowView) -> bool {
+        row.version.epoch == self.epoch
+            && (self.lists(&row.meta.service_id)
+                || self.row.as_ref().is_none_or(|(node, _)| node.version < row.version))
+    }
+}
+
+/// What one router process remembers of nodes and rows.
+pub struct Join {
+    bounds: Bounds,
+    /// The number of the read under way.
+    read: u64,
+    nodes: BTreeMap<NodeId, KnownNode>,
+    rows: BTreeMap<ServiceId, BTreeMap<NodeId, (RowView, Seen)>>,
+    n_rows: usize,
+    /// When each member answered last.
+    members: BTreeMap<MemberId, Nanos>,
+    /// What the bounds kept out, in all and in this read.
+    refused: u64,
+    refused_now: BTreeSet<&'static str>,
+}
+
+impl Join {
+    /// Remembers nothing yet.
+    pub fn new(bounds: Bounds) -> Join {
+        Join {
+            bounds,
+            read: 0,
+            nodes: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            n_rows: 0,
+            members: BTreeMap::new(),
+            refused: 0,
+            refused_now: BTreeSet::new(),
+        }
+    }
+    /// How many nodes and rows are remembered.
+    pub fn len(&self) -> (usize, usize) {
+        (self.nodes.len(), self.n_rows)
+    }
+    /// How many node rows and rows the bounds have kept out.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// The report of one read at `now`, any monotonic clock: answers of all members that were asked for `ask`. A member
+    /// may occur more than once. `Report::complete` is LEDGER 21, and only ever stricter: fresh samples must cover the
+    /// tasks that the rows speak of, and silence of R or more members is not taken for absence of what nobody knows.
+    pub fn read(&mut self, answers: Answers, ask: &Ask, now: Nanos) -> Report {
+        self.read += 1;
+        self.refused_now.clear();
+        self.learn(answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()), now);
+        let mut silent = BTreeMap::new();
+        let mut holdings = Vec::new();
+        for (member, answer) in answers {
+            match answer {
+                Ok(holding) => holdings.push(holding),
+                Err(why) => {
+                    let first: &mut String = silent.entry(member).or_insert_with(|| why.clone());
+                    *first = std::mem::take(first).min(why);
+                }
+            }
+        }
+        let mut tasks = BTreeMap::new();
+        for task in holdings.into_iter().flat_map(|holding| holding.tasks) {
+            merge(&mut tasks, task);
+        }
+        tasks.retain(|_, task: &mut TaskView| {
+            task.fresh &= !task.ended;
+            self.nodes.get(&task.meta.node_id).is_none_or(|node| node.epoch <= task.version.epoch)
+        });
+        self.report(tasks, &silent, ask, now)
+    }
+
+    /// Service ids that nodes list, which `ask` may mean by name or stack and whose names are not known here: whoever
+    /// asks the members for [`rows_of`] these makes them known. Usually none; call it between [`Join::learn`] and `read`.
+    pub fn unnamed(&self, ask: &Ask) -> BTreeSet<ServiceId> {
+        let by_name = |selector: &Selector| {
+            selector.stack.is_some() || selector.service.as_deref().is_some_and(|text| !self.is_service_id(text))
+        };
+        if !ask.selectors.iter().any(|selector| selector.task.is_none() && by_name(selector)) {
+            return BTreeSet::new();
+        }
+        self.listed().filter(|id| !self.rows.contains_key(*id)).cloned().collect()
+    }
+
+    /// The services that nodes have rows of, repeated for each node.
+    fn listed(&self) -> impl Iterator<Item = &ServiceId> {
+        self.nodes.values().filter_map(|node| node.row.as_ref()).flat_map(|(row, _)| &row.meta.services)
+    }
+    fn is_service_id(&self, text: &str) -> bool {
+        self.rows.contains_key(text) || self.listed().any(|id| id.as_str() == text)
+    }
+
+    /// Takes up the rows and node rows of answers; [`Join::read`] does it too, and doing it twice changes nothing.
+    pub fn learn<'a>(&mut self, holdings: impl Iterator<Item = &'a Holding> + Clone, now: Nanos) {
+        let mut changed = BTreeSet::new();
+        for holding in holdings.clone() {
+            self.members.insert(holding.member.clone(), now);
+            for node in &holding.nodes {
+                self.take_node(node, now, &mut changed);
+            }
+            // Epochs come before rows: what a newer one voids must not depend on the order of answers.
+            for row in &holding.rows {
+                let heard = heard_at(now, row.age);
+                self.admit(&row.meta.node_id, &row.meta.node_name, row.version, heard, now, &mut changed);
+            }
+            for task in holding.tasks.iter().filter(|task| !task.ended) {
+                let heard = heard_at(now, task.age);
+                self.admit(&task.meta.node_id, &task.meta.node_name, task.version, heard, now, &mut changed);
+            }
+        }
+        self.forget(now, &mut changed);
+        self.sweep(&changed);
+        for row in holdings.flat_map(|holding| &holding.rows) {
+            self.take_row(row, now);
+        }
+    }
+
+    /// The node that something of this version came from; `None` if that is void by now, too old or beyond the bounds.
+    fn admit(
+        &mut self,
+        id: &NodeId,
+        name: &Arc<str>,
+        version: Version,
+        heard: Moment,
+        now: Nanos,
+        changed: &mut BTreeSet<NodeId>,
+    ) -> Option<&mut KnownNode> {
+        if age_at(now, heard) > self.bounds.row_keep {
+            return None;
+        }
+        if !self.nodes.contains_key(id) {
+            if self.nodes.len() >= self.bounds.max_nodes {
+                self.refused += 1;
+                self.refused_now.insert("nodes");
+                return None;
+            }
+            self.nodes.insert(id.clone(), KnownNode::new(version.epoch, name, heard));
+        }
+        let node = self.nodes.get_mut(id)?;
+        if version.epoch > node.epoch {
+            *node = KnownNode::new(version.epoch, name, heard);
+            changed.insert(id.clone());
+        }
+        node.heard = node.heard.max(heard);
+        (version.epoch == node.epoch).then_some(node)
+    }
+
+    fn take_node(&mut self, view: &NodeView, now: Nanos, changed: &mut BTreeSet<NodeId>) {
+        let (read, heard) = (self.read, heard_at(now, view.age));
+        let meta = &view.meta;
+        let Some(node) = self.admit(&meta.node_id, &meta.node_name, view.version, heard, now, changed) else { return };
+        match &mut node.row {
+            Some((known, seen)) => {
+                seen.note(read, view.fresh, heard);
+                if view.version > known.version {
+                    if node.ahead || known.meta.services != meta.services {
+                        changed.insert(meta.node_id.clone());
+                    }
+                    *known = view.clone();
+                    node.name = meta.node_name.clone();
+                }
+            }
+            None => {
+                node.row = Some((view.clone(), Seen::new(read, view.fresh, heard)));
+                changed.insert(meta.node_id.clone());
+            }
+        }
+    }
+
+    fn take_row(&mut self, view: &RowView, now: Nanos) {
+        let (read, heard) = (self.read, heard_at(now, view.age));
+        if age_at(now, heard) > self.bounds.row_keep {
+            return;
+        }
+        let meta = &view.meta;
+        let Some(node) = self.nodes.get_mut(&meta.node_id).filter(|node| node.epoch == view.version.epoch) else {
+            return;
+        };
+        let of_service = self.rows.entry(meta.service_id.clone()).or_default();
+        match of_service.get_mut(&meta.node_id) {
+            Some((known, _)) if view.version < known.version && !node.keeps(view) => {}
+            Some((known, seen)) => {
+                seen.note(read, view.fresh, heard);
+                if view.version > known.version {
+                    *known = view.clone();
+                }
+            }
+            None if !node.keeps(view) => {}
+            None if self.n_rows >= self.bounds.max_rows => {
+                self.refused += 1;
+                self.refused_now.insert("rows");
+            }
+            None => {
+                node.ahead |= !node.lists(&meta.service_id);
+                of_service.insert(meta.node_id.clone(), (view.clone(), Seen::new(read, view.fresh, heard)));
+                self.n_rows += 1;
+            }
+        }
+        if of_service.is_empty() {
+            self.rows.remove(&meta.service_id);
+        }
+    }
+
+    /// Lets go of nodes and members that were silent for `row_keep`.
+    fn forget(&mut self, now: Nanos, changed: &mut BTreeSet<NodeId>) {
+        let keep = self.bounds.row_keep;
+        self.nodes.retain(|id, node| {
+            let keeps = age_at(now, node.heard) <= keep;
+            if !keeps {
+                changed.insert(id.clone());
+            }
+            keeps
+        });
+        self.members.retain(|_, heard| age_at(now, Moment::from(*heard)) <= keep);
+    }
+
+    /// Lets go of rows that a change of their node voided.
+    fn sweep(&mut self, changed: &BTreeSet<NodeId>) {
+        if changed.is_empty() {
+            return;
+        }
+        let mut ahead = BTreeSet::new();
+        self.rows.retain(|_, of_service| {
+            of_service.retain(|id, (row, _)| {
+                let node = self.nodes.get(id).filter(|_| changed.contains(id));
+                if node.is_some_and(|node| node.keeps(row) && !node.lists(&row.meta.service_id)) {
+                    ahead.insert(id.clone());
+                }
+                !changed.contains(id) || node.is_some_and(|node| node.keeps(row))
+            });
+            !of_service.is_empty()
+        });
+        self.n_rows = self.rows.values().map(BTreeMap::len).sum();
+        for id in changed {
+            if let Some(node) = self.nodes.get_mut(id) {
+                node.ahead = ahead.contains(id);
+            }
+        }
+    }
+
+    fn report(
+        &self,
+        mut tasks: BTreeMap<TaskId, TaskView>,
+        silent: &BTreeMap<MemberId, String>,
+        ask: &Ask,
+        now: Nanos,
+    ) -> Report {
+        let mut warnings = Vec::new();
+        let choices: Vec<Choice<'_>> =
+            ask.selectors.iter().map(|selector| self.choose(selector, &tasks, &mut warnings)).collect();
+        tasks.retain(|_, task| choices.iter().any(|choice| choice.takes_task(&task.meta)));
+        let (missing, more) = Verdict::of(self, &choices, &tasks, silent, now);
+        warnings.extend(more);
+        let rows = self.rows.values().flat_map(BTreeMap::values);
+        let asked = self.nodes.iter().filter(|(id, node)| choices.iter().any(|c| c.takes_node(id, &node.name)));
+        let nodes = asked.filter_map(|(_, node)| node.row.as_ref());
+        Report {
+            tasks: tasks.into_values().collect(),
+            rows: rows
+                .filter(|(row, _)| choices.iter().any(|choice| choice.takes_row(&row.meta)))
+                .map(|(row, seen)| RowView {
+                    fresh: seen.fresh == self.read,
+                    age: age_at(now, seen.heard),
+                    ..row.clone()
+                })
+                .collect(),
+            nodes: nodes
+                .map(|(node, seen)| NodeView {
+                    fresh: seen.fresh == self.read,
+                    age: age_at(now, seen.heard),
+                    ..node.clone()
+                })
+                .collect(),
+            complete: missing.is_empty(),
+            missing,
+            warnings,
+        }
+    }
+}
+
+/// What one process holds of what was asked, as a report: nothing is missing of that, and nothing is said about the
+/// cluster.
+pub fn local(holding: Holding, ask: &Ask) -> Report {
+    let Holding { mut tasks, mut rows, mut nodes, .. } = holding;
+    let named = |text: &str, node: &NodeView| text == node.meta.node_id.as_str() || text == &*node.meta.node_name;
+    nodes.retain(|node| ask.selectors.iter().any(|s| s.node.as_deref().is_none_or(|text| named(text, node))));
+    tasks.sort_by(|a, b| a.meta.task_id.cmp(&b.meta.task_id));
+    rows.sort_by(|a, b| (&a.meta.service_id, &a.meta.node_id).cmp(&(&b.meta.service_id, &b.meta.node_id)));
+    nodes.sort_by(|a, b| a.meta.node_id.cmp(&b.meta.node_id));
+    Report { tasks, rows, nodes, complete: true, ..Report::default() }
+}
+
+/// A question for the rows of these services, or of all where they are many, and for no task: no container has a label
+/// without a name.
+pub fn rows_of(services: &BTreeSet<ServiceId>) -> Ask {
+    let no_task = Selector { labels: [("".into(), "".into())].into(), ..Selector::default() };
+    let selectors = if services.len() > MAX_SELECTORS {
+        vec![Selector { all: true, ..no_task }]
+    } else {
+        services.iter().map(|id| Selector { service: Some(id.as_str().into()), ..no_task.clone() }).collect()
+    };
+    Ask { selectors, points: 0 }
+}
+
+/// The newer of two views of a task. Within an epoch a key is as fresh as any answer proves, for a newer version is a
+/// later reading; at equal versions a live one, one that knows the reading before, and a primary's win, in this order.
+fn merge(tasks: &mut BTreeMap<TaskId, TaskView>, new: TaskView) {
+    fn rank(task: &TaskView) -> (Version, bool, bool, bool, usize) {
+        (task.version, !task.ended, task.previous.is_some(), task.primary, task.points.len())
+    }
+    match tasks.entry(new.meta.task_id.clone()) {
+        Entry::Vacant(place) => drop(place.insert(new)),
+        Entry::Occupied(mut place) => {
+            let old = place.get_mut();
+            let (fresh, age) = match old.version.epoch.cmp(&new.version.epoch) {
+                std::cmp::Ordering::Less => (new.fresh, new.age),
+                std::cmp::Ordering::Equal => (old.fresh || new.fresh, old.age.min(new.age)),
+                std::cmp::Ordering::Greater => (old.fresh, old.age),
+            };
+            if rank(&new) > rank(old) {
+                *old = new;
+            }
+            (old.fresh, old.age) = (fresh, age);
+        }
+    }
+}

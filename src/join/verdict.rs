@@ -1,0 +1,312 @@
+//! Whether a read is complete (LEDGER 21), and if not, what it lacks and why, in words for people.
+//!
+//! A silent member that hides nothing is a warning. Long lists are summed up: what is said stays short.
+
+use super::chosen::Choice;
+use super::{Join, KnownNode, age_at};
+use crate::model::{MemberId, Millis, Nanos, NodeId, ServiceId, TaskId, Version};
+use crate::view::{Missing, RowView, TaskView};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// More than this many things of one kind are summed up.
+const NAMED: usize = 8;
+
+pub(super) struct Verdict<'a> {
+    join: &'a Join,
+    choices: &'a [Choice<'a>],
+    tasks: &'a BTreeMap<TaskId, TaskView>,
+    silent: &'a BTreeMap<MemberId, String>,
+    now: Nanos,
+    missing: Vec<Missing>,
+    warnings: Vec<String>,
+}
+
+/// What of one (node, service) was found.
+#[derive(Default)]
+struct Found {
+    fresh: u64,
+    stale: u64,
+    ended: Vec<Version>,
+}
+
+/// What of one service is not there.
+#[derive(Default)]
+struct Gap<'a> {
+    known: u64,
+    lacking: u64,
+    unreadable: u64,
+    silent_nodes: BTreeSet<&'a NodeId>,
+}
+
+impl<'a> Verdict<'a> {
+    /// What is missing, and what people should know besides.
+    pub(super) fn of(
+        join: &'a Join,
+        choices: &'a [Choice<'a>],
+        tasks: &'a BTreeMap<TaskId, TaskView>,
+        silent: &'a BTreeMap<MemberId, String>,
+        now: Nanos,
+    ) -> (Vec<Missing>, Vec<String>) {
+        let mut verdict = Verdict { join, choices, tasks, silent, now, missing: Vec::new(), warnings: Vec::new() };
+        verdict.nodes();
+        verdict.rows();
+        verdict.task_counts();
+        verdict.single_tasks();
+        verdict.what_nobody_knows();
+        verdict.members();
+        (verdict.missing, verdict.warnings)
+    }
+
+    fn lacks(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        let missing = Missing { what: what.into(), why: why.into() };
+        if !self.missing.contains(&missing) {
+            self.missing.push(missing);
+        }
+    }
+
+    /// The choices that ask for more than single tasks.
+    fn wide(&self) -> impl Iterator<Item = &'a Choice<'a>> + use<'a> {
+        self.choices.iter().filter(|choice| choice.selector.task.is_none())
+    }
+
+    /// The known nodes that a question is about, with whether their own row was returned fresh.
+    fn asked_nodes(&self) -> Vec<(&'a NodeId, &'a KnownNode, bool)> {
+        let wide: Vec<_> = self.wide().collect();
+        let nodes = self.join.nodes.iter().filter(|(id, node)| wide.iter().any(|c| c.takes_node(id, &node.name)));
+        nodes.map(|(id, node)| (id, node, self.join.is_fresh(node))).collect()
+    }
+
+    fn nodes(&mut self) {
+        let nodes = self.asked_nodes();
+        let gaps: Vec<_> = nodes.iter().filter(|(_, _, fresh)| !fresh).collect();
+        if gaps.len() <= NAMED {
+            for (id, node, _) in gaps {
+                let why = self.why(self.node_silence(node));
+                self.lacks(format!("node {}", label(id.as_str(), &node.name)), why);
+            }
+        } else {
+            let why = self.why(gaps.iter().filter_map(|(_, node, _)| self.node_silence(node)).min());
+            self.lacks(format!("{} of {} nodes", gaps.len(), nodes.len()), why);
+        }
+    }
+
+    /// Rows that nodes list and that were not returned fresh. What a silent node lists is covered by its own entry.
+    fn rows(&mut self) {
+        let mut wanted: BTreeMap<&ServiceId, Vec<&Choice<'_>>> = BTreeMap::new();
+        let mut gaps: BTreeMap<&ServiceId, (BTreeSet<&NodeId>, Option<Millis>)> = BTreeMap::new();
+        for (id, node, fresh) in self.asked_nodes() {
+            let listed = node.row.as_ref().filter(|_| fresh).map_or(&[][..], |(row, _)| &row.meta.services);
+            for service in listed {
+                let of_service = self.join.rows.get(service);
+                let wanted = wanted.entry(service).or_insert_with(|| {
+                    let meta = of_service.and_then(|rows| rows.values().next()).map(|(row, _)| &*row.meta);
+                    self.wide().filter(|choice| choice.takes_service(service, meta)).collect()
+                });
+                if !wanted.iter().any(|choice| choice.takes_node(id, &node.name)) {
+                    continue;
+                }
+                let known = of_service.and_then(|rows| rows.get(id)).map(|(_, seen)| seen);
+                if known.is_none_or(|seen| seen.fresh != self.join.read) {
+                    let returned = known.filter(|seen| seen.returned == self.join.read);
+                    let silence = returned.map(|seen| age_at(self.now, seen.heard));
+                    gaps.entry(service).or_insert((BTreeSet::new(), silence)).0.insert(id);
+                }
+            }
+        }
+        for (service, (nodes, silence)) in gaps {
+            let place = match nodes.first() {
+                Some(only) if nodes.len() == 1 => format!("node {}", self.join.node_label(only)),
+                _ => format!("{} nodes", nodes.len()),
+            };
+            let why = self.why(silence);
+            self.lacks(format!("service {} on {place}", self.join.service_label(service)), why);
+        }
+        for what in &self.join.refused_now {
+            self.lacks(*what, "more than this router may remember (max_nodes, max_rows)");
+        }
+    }
+
+    /// Fresh tasks must cover what the rows of a service say is running there, less what the node itself cannot read
+    /// and what ended since the row was made.
+    fn task_counts(&mut self) {
+        let mut found: BTreeMap<(&ServiceId, &NodeId), Found> = BTreeMap::new();
+        for task in self.tasks.values() {
+            let found = found.entry((&task.meta.service_id, &task.meta.node_id)).or_default();
+            match (task.fresh, task.ended) {
+                (true, _) => found.fresh += 1,
+                (_, true) => found.ended.push(task.version),
+                _ => found.stale += 1,
+            }
+        }
+        let whole: Vec<_> = self.choices.iter().filter(|choice| choice.is_whole()).collect();
+        let mut gaps: BTreeMap<&ServiceId, Gap<'_>> = BTreeMap::new();
+        let rows = self.join.rows.values().flat_map(BTreeMap::values).map(|(row, _)| row);
+        for row in rows.filter(|row| whole.iter().any(|choice| choice.takes_row(&row.meta))) {
+            let meta = &row.meta;
+            let found = found.get(&(&meta.service_id, &meta.node_id));
+            let gap = gaps.entry(&meta.service_id).or_default();
+            let (lacking, unreadable) = lacking(row, found);
+            gap.known += row.counts.running;
+            gap.lacking += lacking;
+            gap.unreadable += unreadable;
+            if lacking > 0 && self.join.nodes.get(&meta.node_id).is_none_or(|node| !self.join.is_fresh(node)) {
+                gap.silent_nodes.insert(&meta.node_id);
+            }
+        }
+        for (service, gap) in gaps {
+            let name = self.join.service_label(service);
+            if gap.lacking > 0 {
+                let why = self.why_tasks(&gap.silent_nodes);
+                self.lacks(format!("{} of {} tasks of service {name}", gap.lacking, gap.known), why);
+            }
+            if gap.unreadable > 0 {
+                let text =
+                    format!("{} of {} tasks of service {name} cannot be read on their node", gap.unreadable, gap.known);
+                self.warnings.push(text);
+            }
+        }
+    }
+
+    fn single_tasks(&mut self) {
+        for choice in self.choices {
+            let Some(text) = &choice.selector.task else { continue };
+            let found: Vec<_> = self.tasks.values().filter(|task| choice.takes_task(&task.meta)).collect();
+            let what = format!("task {text}");
+            let silent_node = self.join.nodes.iter().find(|(id, node)| match found.first() {
+                Some(task) => **id == task.meta.node_id && !self.join.is_fresh(node),
+                None => choice.takes_node(id, &node.name) && !self.join.is_fresh(node),
+            });
+            match found.iter().filter(|task| !task.fresh && !task.ended).map(|task| task.age).max() {
+                None if !found.is_empty() => {}
+                None if self.silent.len() < self.join.bounds.replicas && silent_node.is_none() => {}
+                Some(age) if self.silent.is_empty() && silent_node.is_none() => {
+                    self.warnings.push(format!("{what}: no sample for {}", seconds(age)));
+                }
+                age => {
+                    let node = silent_node.map(|(id, _)| BTreeSet::from([id])).unwrap_or_default();
+                    let why = if node.is_empty() { self.why(age) } else { self.why_tasks(&node) };
+                    self.lacks(what, why);
+                }
+            }
+        }
+    }
+
+    /// Where R or more members are silent there may be what nobody remembers: what a name means, which tasks have a label,
+    /// and all that a member holds which this router never heard.
+    fn what_nobody_knows(&mut self) {
+        if self.silent.is_empty() || self.silent.len() < self.join.bounds.replicas {
+            return;
+        }
+        let why = self.why(None);
+        for choice in self.choices.iter().filter(|choice| choice.selector.task.is_none()) {
+            let selector = choice.selector;
+            for (name, value) in &selector.labels {
+                self.lacks(format!("tasks with label {name}={value}"), why.clone());
+            }
+            let has_row =
+                self.join.rows.values().flat_map(BTreeMap::values).any(|(row, _)| choice.takes_row(&row.meta));
+            let has_node = self.join.nodes.iter().any(|(id, node)| choice.takes_node(id, &node.name));
+            let texts = [("service", &selector.service), ("stack", &selector.stack)];
+            for (kind, text) in texts.into_iter().filter_map(|(kind, text)| Some((kind, text.as_ref()?))) {
+                if !has_row {
+                    self.lacks(format!("{kind} {text}"), why.clone());
+                }
+            }
+            if let Some(text) = selector.node.as_ref().filter(|_| !has_node) {
+                self.lacks(format!("node {text}"), why.clone());
+            }
+        }
+        if self.choices.iter().any(|choice| choice.selector.task.is_none()) {
+            let strangers = self.silent.iter().filter(|(member, _)| !self.join.members.contains_key(*member));
+            for (member, why) in strangers {
+                let why =
+                    format!("did not answer ({why}), nor ever since this router started: what it holds is not known");
+                self.lacks(format!("member {member}"), why);
+            }
+        }
+    }
+
+    /// A silent member stands in `missing` if anything does, else it is a warning.
+    fn members(&mut self) {
+        let incomplete = !self.missing.is_empty();
+        for (member, why) in self.silent {
+            let what = format!("member {member}");
+            if !incomplete {
+                self.warnings.push(format!("{what} did not answer ({why})"));
+            } else if self.missing.iter().all(|missing| missing.what != what) {
+                self.lacks(what, format!("did not answer ({why})"));
+            }
+        }
+    }
+
+    /// For how long a node's own row was silent, if somebody returned it.
+    fn node_silence(&self, node: &KnownNode) -> Option<Millis> {
+        let (_, seen) = node.row.as_ref().filter(|(_, seen)| seen.returned == self.join.read)?;
+        Some(age_at(self.now, seen.heard))
+    }
+
+    fn why(&self, silence: Option<Millis>) -> String {
+        let mut why: Vec<String> = silence.map(|age| format!("no sample for {}", seconds(age))).into_iter().collect();
+        why.extend(self.silence());
+        if why.is_empty() {
+            why.push("no member that answered holds it".into());
+        }
+        why.join("; ")
+    }
+
+    fn why_tasks(&self, nodes: &BTreeSet<&NodeId>) -> String {
+        let mut why: Vec<String> = Vec::new();
+        if nodes.len() <= NAMED {
+            why.extend(nodes.iter().filter_map(|id| {
+                let silence = self.node_silence(self.join.nodes.get(*id)?)?;
+                Some(format!("node {}: no sample for {}", self.join.node_label(id), seconds(silence)))
+            }));
+        } else {
+            why.push(format!("no sample from {} nodes", nodes.len()));
+        }
+        why.extend(self.silence());
+        if why.is_empty() {
+            why.push("no member that answered has their newest sample".into());
+        }
+        why.join("; ")
+    }
+
+    fn silence(&self) -> Option<String> {
+        let say = |(member, why): (&MemberId, &String)| format!("member {member} did not answer ({why})");
+        let named: Vec<_> = self.silent.iter().take(NAMED).map(say).collect();
+        let more = self.silent.len() - named.len();
+        let tail = if more > 0 { format!("; nor did {more} more members") } else { String::new() };
+        (!named.is_empty()).then(|| named.join("; ") + &tail)
+    }
+}
+
+/// How many tasks that run by a row are neither fresh nor excused, and how many their node cannot read.
+fn lacking(row: &RowView, found: Option<&Found>) -> (u64, u64) {
+    let running = row.counts.running;
+    let Some(found) = found else { return (running, 0) };
+    let unread = running.saturating_sub(row.counts.fresh).min(found.stale);
+    let ended = found.ended.iter().filter(|version| **version > row.version).count() as u64;
+    (running.saturating_sub(found.fresh + ended + unread), unread)
+}
+
+impl Join {
+    fn is_fresh(&self, node: &KnownNode) -> bool {
+        node.row.as_ref().is_some_and(|(_, seen)| seen.fresh == self.read)
+    }
+    fn node_label(&self, id: &NodeId) -> String {
+        label(id.as_str(), self.nodes.get(id).map_or("", |node| &node.name)).into()
+    }
+    fn service_label(&self, id: &ServiceId) -> String {
+        let row = self.rows.get(id).and_then(|of_service| of_service.values().next());
+        label(id.as_str(), row.map_or("", |(row, _)| &row.meta.service_name)).into()
+    }
+}
+
+fn label<'a>(id: &'a str, name: &'a str) -> &'a str {
+    if name.is_empty() { id } else { name }
+}
+
+/// A time as people read it: tenths below ten seconds.
+fn seconds(age: Millis) -> String {
+    if age < 10_000 { format!("{}.{} s", age / 1000, age % 1000 / 100) } else { format!("{} s", age / 1000) }
+}

@@ -1,0 +1,319 @@
+//! Each process's own metrics; the only file that names the `prometheus` crate.
+//!
+//! A metric is one line in a table below: field, kind, name, help. Labels are closed enums ([`Reason`]), so that their
+//! number is bounded by the type and every series is there with 0 from the start; the crate's label vectors take two
+//! label values that read the same when joined for one, so none has two labels.
+//!
+//! Everything is registered on a registry that the caller brings, never on a global one: a host that embeds a
+//! collector scrapes it with its own.
+
+use super::process;
+use crate::model::RingId;
+pub use prometheus::Registry;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{
+    Counter, Encoder, Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    TextEncoder,
+};
+use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
+
+/// Why metrics are not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    /// The registry has one of the same name.
+    #[error("metric {0} cannot be registered: use one registry a process")]
+    Register(String, #[source] prometheus::Error),
+    /// The crate could not write them.
+    #[error("the process's own metrics cannot be rendered")]
+    Render(#[from] prometheus::Error),
+}
+
+/// The text of everything registered.
+pub fn render(registry: &Registry) -> Result<Vec<u8>, MetricsError> {
+    let mut text = Vec::new();
+    TextEncoder::new().encode(&registry.gather(), &mut text)?;
+    Ok(text)
+}
+
+/// The values of one label.
+pub trait Reason: Copy + Sized + 'static {
+    /// The label's name.
+    const LABEL: &'static str;
+    /// Every value, in order of [`Reason::place`].
+    const TEXTS: &'static [&'static str];
+    /// Its place among them.
+    fn place(self) -> usize;
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident $label:literal { $($variant:ident $text:literal,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $name {
+            $(#[doc = concat!("`", $text, "`")] $variant,)*
+        }
+
+        impl Reason for $name {
+            const LABEL: &'static str = $label;
+            const TEXTS: &'static [&'static str] = &[$($text),*];
+            fn place(self) -> usize {
+                self as usize
+            }
+        }
+    )*};
+}
+
+reasons! {
+    /// Why a shipper's hello was refused.
+    HelloRefused "reason" { Old "old", Incompatible "incompatible", Full "full", Malformed "malformed", }
+    /// Why something of a node was not read or not understood; `source` names them alike.
+    Fault "reason" {
+        Malformed "malformed", Unreadable "unreadable", Denied "denied", OpenFiles "open_files", Gone "gone",
+        Unseen "unseen", OtherProcess "other_process", Bounds "bounds", UnseenTail "unseen_tail", Engine "engine",
+        Event "event", Identity "identity",
+    }
+    /// A configured limit that refused something; the texts are the keys under `limits`.
+    Bound "bound" {
+        MaxTasks "max_tasks", MaxNodes "max_nodes", MaxMessage "max_message", MaxStreams "max_streams",
+        MaxQueries "max_queries", MaxRemembered "max_remembered",
+    }
+    /// A thing that listens.
+    Endpoint "endpoint" { Api "api", Metrics "metrics", }
+}
+
+/// One counter a reason.
+#[derive(Debug, Clone)]
+pub struct Each<R> {
+    counters: Vec<IntCounter>,
+    reason: PhantomData<R>,
+}
+
+impl<R: Reason> Each<R> {
+    /// The counter of a reason by its text.
+    pub fn named(&self, text: &str) -> Option<&IntCounter> {
+        R::TEXTS.iter().position(|known| *known == text).map(|place| &self.counters[place])
+    }
+    /// The counter of a reason.
+    pub fn of(&self, reason: R) -> &IntCounter {
+        &self.counters[reason.place()]
+    }
+}
+
+/// A kind of metric that can be registered by name.
+trait Registered: Sized {
+    fn register(registry: &Registry, name: &str, help: &str) -> Result<Self, prometheus::Error>;
+}
+
+macro_rules! registered {
+    ($($kind:ty: $make:expr;)*) => {$(
+        impl Registered for $kind {
+            fn register(registry: &Registry, name: &str, help: &str) -> Result<Self, prometheus::Error> {
+                let make: fn(&str, &str) -> Result<$kind, prometheus::Error> = $make;
+                let metric = make(name, help)?;
+                registry.register(Box::new(metric.clone()))?;
+                Ok(metric)
+            }
+        }
+    )*};
+}
+
+registered! {
+    IntCounter: |name, help| IntCounter::new(name, help);
+    Counter: |name, help| Counter::new(name, help);
+    IntGauge: |name, help| IntGauge::new(name, help);
+    Gauge: |name, help| Gauge::new(name, help);
+    Histogram: |name, help| {
+        let buckets = vec![0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
+        Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))
+    };
+}
+
+impl<R: Reason> Registered for Each<R> {
+    fn register(registry: &Registry, name: &str, help: &str) -> Result<Self, prometheus::Error> {
+        let family = IntCounterVec::new(Opts::new(name, help), &[R::LABEL])?;
+        registry.register(Box::new(family.clone()))?;
+        let counters = R::TEXTS.iter().map(|text| family.with_label_values(&[text])).collect();
+        Ok(Each { counters, reason: PhantomData })
+    }
+}
+
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $set:ident $prefix:literal { $($field:ident: $kind:ty, $name:literal $help:literal;)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone)]
+        pub struct $set {
+            $(#[doc = $help] pub $field: $kind,)*
+        }
+
+        impl $set {
+            /// Registers them all, with 0.
+            pub fn register(registry: &Registry) -> Result<$set, MetricsError> {
+                Ok($set {$(
+                    $field: Registered::register(registry, concat!($prefix, $name), $help)
+                        .map_err(|err| MetricsError::Register(concat!($prefix, $name).to_owned(), err))?,
+                )*})
+            }
+        }
+    )*};
+}
+
+metrics! {
+    /// A shipper's own metrics.
+    ShipperMetrics "swarmstats_shipper_" {
+        rounds: IntCounter, "rounds_total" "Sample rounds made";
+        round_seconds: Counter, "round_seconds_total" "Time spent in sample rounds";
+        effective_interval: Gauge, "effective_interval_seconds" "Time between the two newest sample rounds";
+        samples: IntCounter, "samples_total" "Task samples read";
+        samples_by_engine: IntCounter, "samples_by_engine_total" "Task samples the engine gave because the cgroup cannot be seen";
+        unread: IntCounter, "unread_total" "Task samples that could not be read in their round";
+        faults: Each<Fault>, "faults_total" "What was not read or not understood, by reason";
+        unseen_tail_seconds: Counter, "unseen_tail_seconds_total" "Time before tasks' ends that no reading saw";
+        tasks: IntGauge, "tasks" "Tasks read on this node";
+        rows: IntGauge, "rows" "Rows kept of this node's services";
+        streams: IntGauge, "streams" "Streams to collectors that are open";
+        streams_opened: IntCounter, "streams_opened_total" "Streams to collectors that were opened";
+        streams_refused: IntCounter, "streams_refused_total" "Streams that a collector refused";
+        streams_failed: IntCounter, "streams_failed_total" "Streams to collectors that broke or could not be opened";
+        batches_sent: IntCounter, "batches_sent_total" "Batches sent";
+        batches_acked: IntCounter, "batches_acked_total" "Batches that a collector said it stored";
+        bytes_sent: IntCounter, "sent_bytes_total" "Bytes of batches sent";
+        pooled_rows: IntGauge, "pooled_rows" "Rows with increments that no collector has taken yet";
+        batches_unexposed: IntGauge, "batches_unexposed" "Batches stored by a collector but not known to be scraped";
+        batches_unconfirmed: IntGauge, "batches_unconfirmed" "Batches given up since the start because no scrape showed them in time";
+        dropped_cpu: Counter, "dropped_cpu_seconds_total" "CPU time too old to be handed over, missing in service counters";
+    }
+    /// A collector's own metrics.
+    CollectorMetrics "swarmstats_collector_" {
+        hellos: IntCounter, "hellos_total" "Streams of shippers accepted";
+        hellos_refused: Each<HelloRefused>, "hellos_refused_total" "Streams of shippers refused, by reason";
+        batches_stored: IntCounter, "batches_stored_total" "Batches applied";
+        batches_repeated: IntCounter, "batches_repeated_total" "Batches that were stored before and only acknowledged";
+        batches_fenced: IntCounter, "batches_fenced_total" "Batches ignored because their stream is not the node's current one";
+        data_losses: IntCounter, "data_losses_total" "Streams ended because a batch did not fit its baselines";
+        foreign_reports: IntCounter, "foreign_reports_total" "Streams ended because they spoke of another node";
+        samples: IntCounter, "samples_total" "Task samples taken in";
+        bytes_received: IntCounter, "received_bytes_total" "Bytes of batches received";
+        streams: IntGauge, "streams" "Streams of shippers that are open";
+        nodes: IntGauge, "nodes" "Nodes held";
+        tasks: IntGauge, "tasks" "Tasks held, live or stale";
+        tasks_ended: IntGauge, "tasks_ended" "Ended tasks remembered";
+        rows: IntGauge, "rows" "Rows held";
+        ledger_services: IntGauge, "ledger_services" "Services with counters in the ledger";
+        draining: IntGauge, "draining" "1 while this collector wants to leave";
+        scrapes: IntCounter, "scrapes_total" "Scrapes fully written";
+        scrapes_broken: IntCounter, "scrapes_broken_total" "Scrapes whose reader left before the end";
+        series: IntCounter, "series_rendered_total" "Series of tasks and services rendered";
+        unscraped: Gauge, "unscraped_seconds" "For how long nobody scraped; increments are dropped after max_catch_up";
+    }
+    /// A router's own metrics.
+    RouterMetrics "swarmstats_router_" {
+        queries: IntCounter, "queries_total" "Questions answered";
+        queries_incomplete: IntCounter, "queries_incomplete_total" "Answers that lacked something";
+        unanswered: IntCounter, "member_failures_total" "Questions to members that got no answer in time";
+        suspected: IntGauge, "suspected_members" "Members that missed their last deadline and are asked in the background";
+        nodes: IntGauge, "nodes" "Nodes remembered";
+        rows: IntGauge, "rows" "Rows remembered";
+    }
+    /// What every process of this project has, whatever its roles.
+    CommonMetrics "swarmstats_" {
+        bounds_refused: Each<Bound>, "bound_refusals_total" "What a configured limit refused, by the limit's name";
+        ring_mismatches: IntCounter, "ring_mismatches_total" "Messages from a process that sees another ring";
+        ring_changes: IntCounter, "ring_changes_total" "Changes of the ring that discovery made";
+        discovery_failures: IntCounter, "discovery_failures_total" "Look-ups of the members that failed or found nobody";
+        members_refused: IntCounter, "members_refused_total" "Members not taken because their replicas or hash version differ";
+    }
+}
+
+/// The metrics of the process as a whole, once a registry: see [`CommonMetrics`], and the facts below.
+#[derive(Debug, Clone)]
+pub struct ProcessMetrics {
+    /// Counters.
+    pub common: CommonMetrics,
+    ring: IntGaugeVec,
+    insecure: IntGaugeVec,
+}
+
+impl ProcessMetrics {
+    /// Registers them, with `swarmstats_build_info`.
+    pub fn register(registry: &Registry) -> Result<ProcessMetrics, MetricsError> {
+        let common = CommonMetrics::register(registry)?;
+        let facts = |name: &str, help: &str, label: &str| {
+            let family = IntGaugeVec::new(Opts::new(name, help), &[label]);
+            let registered = family.and_then(|family| registry.register(Box::new(family.clone())).map(|()| family));
+            registered.map_err(|err| MetricsError::Register(name.to_owned(), err))
+        };
+        let build = facts("swarmstats_build_info", "The version of this program, always 1", "version")?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let ring = facts("swarmstats_ring_info", "The ring this process sees, always 1", "ring_id")?;
+        let help = "1 where an endpoint listens beyond this machine without mutual TLS";
+        let insecure = facts("swarmstats_insecure_listen", help, Endpoint::LABEL)?;
+        Endpoint::TEXTS.iter().for_each(|endpoint| insecure.with_label_values(&[endpoint]).set(0));
+        Ok(ProcessMetrics { common, ring, insecure })
+    }
+    /// Says which ring is in use.
+    pub fn set_ring(&self, ring: RingId) {
+        self.ring.reset();
+        self.ring.with_label_values(&[&ring.to_string()]).set(1);
+    }
+    /// Says that an endpoint listens beyond this machine without mutual TLS.
+    pub fn set_insecure(&self, endpoint: Endpoint) {
+        self.insecure.with_label_values(&[Endpoint::TEXTS[endpoint.place()]]).set(1);
+    }
+}
+
+/// The `process_…` metrics; a host that embeds a collector has its own.
+#[derive(Debug)]
+struct OfKernel {
+    cpu: Counter,
+    resident: IntGauge,
+    open_fds: IntGauge,
+    started: Gauge,
+    turn: Mutex<()>,
+}
+
+/// Registers `process_…`: CPU time, memory, descriptors and start of this process, read at each scrape.
+pub fn register_process(registry: &Registry) -> Result<(), MetricsError> {
+    let of_kernel = || -> Result<_, prometheus::Error> {
+        let metrics = OfKernel {
+            cpu: Counter::new("process_cpu_seconds_total", "CPU time used by this process")?,
+            resident: IntGauge::new("process_resident_memory_bytes", "Resident memory of this process")?,
+            open_fds: IntGauge::new("process_open_fds", "Open file descriptors of this process")?,
+            started: Gauge::new("process_start_time_seconds", "When this process was started, Unix time")?,
+            turn: Mutex::new(()),
+        };
+        registry.register(Box::new(metrics))
+    };
+    of_kernel().map_err(|err| MetricsError::Register("process_*".to_owned(), err))
+}
+
+impl Collector for OfKernel {
+    fn desc(&self) -> Vec<&Desc> {
+        [self.cpu.desc(), self.resident.desc(), self.open_fds.desc(), self.started.desc()].concat()
+    }
+
+    /// A figure that cannot be read is left out.
+    fn collect(&self) -> Vec<MetricFamily> {
+        // Of two scrapes at once only one may add the difference.
+        let _one = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = process::read();
+        let integer = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let cpu = now.cpu.map(|cpu| {
+            self.cpu.inc_by((cpu.as_secs_f64() - self.cpu.get()).max(0.0));
+            self.cpu.collect()
+        });
+        let gauge = |gauge: &IntGauge, value: Option<u64>| {
+            value.map(|value| {
+                gauge.set(integer(value));
+                gauge.collect()
+            })
+        };
+        let started = now.started.map(|at| {
+            self.started.set(at.as_secs_f64());
+            self.started.collect()
+        });
+        let parts = [cpu, gauge(&self.resident, now.resident), gauge(&self.open_fds, now.open_fds), started];
+        parts.into_iter().flatten().flatten().collect()
+    }
+}

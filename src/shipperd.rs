@@ -1,0 +1,255 @@
+//! One shipper process: finds its engine, ships for the node it names, and answers for that node; what
+//! `bin/shipper.rs` runs.
+//!
+//! Where the engine does not answer it says so once and tries on; where the node becomes another one (it joined or
+//! left a swarm) it begins anew. `new` binds and spawns nothing; `run` owns every loop.
+
+use crate::clock;
+use crate::collectord::{ask_by_grpc, count_problems, measure_router, say_ring};
+use crate::config;
+use crate::discovery::{Discovery, Seen};
+use crate::grpc::{self, QueryApi, Who};
+use crate::http;
+use crate::metrics::{MetricsError, Page, ProcessMetrics, Registry, RouterMetrics, Series, ShipperMetrics};
+use crate::model::{Gen, MemberId, RingId};
+use crate::retry::Retry;
+use crate::router::{Router, RouterConfig, Store, View};
+use crate::scrape::{self, Done, Scraped};
+use crate::shipper::{Shipper, ShipperError};
+use crate::source::{self, Docker};
+use crate::view::{Ask, Holding};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LAST_RETRY: Duration = Duration::from_secs(5);
+/// The most subscriptions of a stream, as a collectord's default.
+const MAX_SUBSCRIPTIONS: usize = 64;
+
+/// See the head of this file.
+pub struct Shipperd {
+    cfg: config::Shipper,
+    member: MemberId,
+    gen_: Gen,
+    current: Arc<Current>,
+    router: Router,
+    /// Kept open: a shipper's router has no peers.
+    _view: watch::Sender<Arc<View>>,
+    discovery: Discovery,
+    seen: Seen,
+    registry: Registry,
+    metrics: ShipperMetrics,
+    router_metrics: RouterMetrics,
+    process: ProcessMetrics,
+}
+
+impl std::fmt::Debug for Shipperd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shipperd").field("engine", &self.cfg.engine).finish_non_exhaustive()
+    }
+}
+
+/// The shipper of the node as the engine names it now; none before it answered.
+struct Current {
+    shipper: RwLock<Option<Shipper>>,
+    member: MemberId,
+    gen_: Gen,
+}
+
+impl Current {
+    fn get(&self) -> Option<Shipper> {
+        self.shipper.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    fn set(&self, shipper: Option<Shipper>) {
+        *self.shipper.write().unwrap_or_else(PoisonError::into_inner) = shipper;
+    }
+}
+
+impl Store for Current {
+    fn hold(&self, ask: &Ask) -> Holding {
+        let mut holding = match self.get() {
+            Some(shipper) => shipper.hold(ask),
+            None => Holding {
+                member: self.member.clone(),
+                gen_: self.gen_,
+                ring_id: RingId::default(),
+                tasks: Vec::new(),
+                rows: Vec::new(),
+                nodes: Vec::new(),
+            },
+        };
+        holding.member = self.member.clone();
+        holding
+    }
+}
+
+impl Shipperd {
+    /// A shipper process of this config, with its metrics on the given registry.
+    pub fn new(cfg: config::Shipper, registry: &Registry) -> Result<Shipperd, MetricsError> {
+        let process = ProcessMetrics::register(registry)?;
+        let metrics = ShipperMetrics::register(registry)?;
+        let discovery = Discovery::new(cfg.members.clone(), cfg.replicas, ask_by_grpc(), count_problems(&process));
+        let (member, gen_) = (MemberId::new("shipper").expect("a good name"), Gen(clock::process_nonce()));
+        let current = Arc::new(Current { shipper: RwLock::new(None), member: member.clone(), gen_ });
+        let view = watch::Sender::new(Arc::new(View::default()));
+        let own = Some((member.clone(), current.clone() as Arc<dyn Store>));
+        Ok(Shipperd {
+            router: Router::new(RouterConfig::default(), own, view.subscribe()),
+            _view: view,
+            seen: discovery.seen(),
+            discovery,
+            router_metrics: RouterMetrics::register(registry)?,
+            registry: registry.clone(),
+            cfg,
+            member,
+            gen_,
+            current,
+            metrics,
+            process,
+        })
+    }
+
+    /// For the bin to say where it listens beyond this machine.
+    pub fn process_metrics(&self) -> &ProcessMetrics {
+        &self.process
+    }
+
+    /// The query apis for this node, gRPC and HTTP + JSON on one port.
+    pub fn routes(&self) -> axum::Router {
+        let who = Who {
+            member: self.member.clone(),
+            gen_: self.gen_,
+            node: None,
+            replicas: self.cfg.replicas,
+            roles: vec!["shipper"],
+        };
+        let query = QueryApi { router: self.router.clone(), who, max_subscriptions: MAX_SUBSCRIPTIONS };
+        let (current, seen) = (self.current.clone(), self.seen.clone());
+        let not_ready = move || {
+            let no_engine = current.get().is_none().then(|| "the engine has not answered yet".to_string());
+            let no_ring = seen.borrow().is_none().then(|| "no collector is known yet".to_string());
+            no_engine.into_iter().chain(no_ring).collect()
+        };
+        grpc::routes(None, query, self.cfg.limits.max_message)
+            .merge(http::routes(self.router.clone(), Arc::new(not_ready)))
+    }
+
+    /// `/metrics`: its own, and the node's rows.
+    pub fn metrics_routes(&self) -> axum::Router {
+        let scraped = ScrapedShipper {
+            current: self.current.clone(),
+            router: self.router.clone(),
+            metrics: self.router_metrics.clone(),
+            process: self.process.clone(),
+        };
+        scrape::routes(self.registry.clone(), Arc::new(scraped))
+    }
+
+    /// Runs until stopped, or until another shipper turns out to speak for this node.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), ShipperError> {
+        let stop = stop.child_token();
+        let mut loops = JoinSet::new();
+        let nudge = self.discovery.nudge();
+        loops.spawn(self.discovery.run(stop.clone()));
+        loops.spawn(say_ring(self.seen.clone(), self.process.clone(), stop.clone()));
+        let ended = loop {
+            let Some((docker, tasks)) = connect(&self.cfg, &stop).await else { break Ok(()) };
+            let node = docker.node().clone();
+            tracing::info!(node = %node.node_name, node_id = %node.node_id, "the engine's node");
+            let shipper = Shipper::new(
+                self.cfg.clone(),
+                node.node_id,
+                node.node_name,
+                self.seen.clone(),
+                nudge.clone(),
+                self.metrics.clone(),
+                self.process.clone(),
+            );
+            self.current.set(Some(shipper.clone()));
+            let this = stop.child_token();
+            let mut shipping = tokio::spawn(shipper.run(docker, this.clone()));
+            let delays = || {
+                let mut retry = Retry::new(FIRST_RETRY, LAST_RETRY);
+                std::iter::from_fn(move || Some(retry.next_delay()))
+            };
+            let ended = tokio::select! {
+                ended = &mut shipping => Some(ended),
+                changed = tasks.run(delays) => {
+                    tracing::warn!(%changed, "the node is another one");
+                    None
+                }
+            };
+            this.cancel();
+            match ended {
+                Some(Ok(ended)) => break ended,
+                Some(Err(error)) => tracing::error!(%error, "the shipper's loop ended early; it begins anew"),
+                None => drop(shipping.await),
+            }
+            self.current.set(None);
+        };
+        stop.cancel();
+        while loops.join_next().await.is_some() {}
+        ended
+    }
+}
+
+/// The engine, however long it takes; `None` when stopped.
+async fn connect(cfg: &config::Shipper, stop: &CancellationToken) -> Option<(Docker, source::discovery::Discovery)> {
+    let mut retry = Retry::new(FIRST_RETRY, LAST_RETRY);
+    let mut complained = false;
+    loop {
+        let config = source::Config {
+            socket: cfg.engine.display().to_string(),
+            api_version: std::env::var("DOCKER_API_VERSION").ok(),
+            host_proc: cfg.host_proc.clone(),
+            host_sys: cfg.host_sys.clone(),
+            include: match cfg.include {
+                config::Include::Swarm => source::describe::Include::Swarm,
+                config::Include::All => source::describe::Include::All,
+            },
+            level: cfg.level,
+            labels: cfg.labels.iter().map(ToString::to_string).collect(),
+            relist: cfg.relist,
+            max_tasks: cfg.limits.max_tasks,
+        };
+        tokio::select! {
+            () = stop.cancelled() => return None,
+            connected = Docker::connect(config) => match connected {
+                Ok(connected) => return Some(connected),
+                Err(error) if !std::mem::replace(&mut complained, true) => {
+                    tracing::error!(%error, "no engine to ask; trying on");
+                }
+                Err(error) => tracing::debug!(%error, "still no engine to ask"),
+            },
+        }
+        tokio::select! {
+            () = stop.cancelled() => return None,
+            () = tokio::time::sleep(retry.next_delay()) => {}
+        }
+    }
+}
+
+struct ScrapedShipper {
+    current: Arc<Current>,
+    router: Router,
+    metrics: RouterMetrics,
+    process: ProcessMetrics,
+}
+
+impl Scraped for ScrapedShipper {
+    fn measure(&self) {
+        if let Some(shipper) = self.current.get() {
+            shipper.measure();
+        }
+        measure_router(&self.router, &self.metrics, &self.process);
+    }
+    fn page(&self) -> Option<(Page, Done)> {
+        match self.current.get() {
+            Some(shipper) => shipper.page(),
+            None => Some((Page::new(Series::default()), Box::new(|_, _| {}))),
+        }
+    }
+}

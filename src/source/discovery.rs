@@ -1,0 +1,261 @@
+//! What keeps the table true: the engine's events, and a listing of all containers now and then.
+//!
+//! Events are subscribed to before the first listing, so that no container falls in between; a listing every `relist`
+//! finds what an event missed; a stream that breaks is taken up where it ended. Nothing the engine does or fails to do
+//! stops the readings: a frozen one leaves known containers as they are. One loop; every call to the engine is a job
+//! beside it, so events never wait. It deliberately reads no figures.
+
+use super::{
+    Fault,
+    cgroup::Target,
+    engine::{
+        Engine, Error, Events,
+        api::{Event, Info, Inspect, Listed, Stats},
+    },
+    watch::{Shared, Watch},
+};
+use crate::model::NodeId;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::{future, os::fd::OwnedFd, sync::Arc, time::Duration};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    sync::Semaphore,
+    task::JoinSet,
+    time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
+};
+
+/// What is subscribed to: only what changes the table.
+const ACTIONS: [&str; 5] = ["start", "die", "destroy", "oom", "rename"];
+/// At most this many inspections at a time, and as many records.
+const CALLS_AT_ONCE: usize = 8;
+/// The pause before the next attempt where the caller's delays have come to an end.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// The node is another one now: it joined or left a swarm. Its shipper has to begin anew.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("this node was {was} and is now {is}: the shipper begins anew")]
+pub struct NodeChanged {
+    /// The id everything was read under.
+    pub was: NodeId,
+    /// The id that the engine has now.
+    pub is: NodeId,
+}
+
+/// What a job brought back.
+enum Done {
+    Subscribed(Result<(Info, Events), Error>),
+    Listed(u64, Result<Vec<Listed>, Error>),
+    Inspected(Arc<str>, Result<Inspect, Error>),
+    Record(Arc<str>, Result<Stats, Error>),
+    Exited(Arc<str>, u64),
+}
+
+/// The loop; see the module.
+pub struct Discovery {
+    engine: Engine,
+    shared: Arc<Shared>,
+    watch: Watch,
+    relist: Duration,
+    jobs: JoinSet<Done>,
+    inspections: Arc<Semaphore>,
+    records: Arc<Semaphore>,
+    events: Option<Events>,
+    listing: bool,
+}
+
+impl Discovery {
+    /// Of an engine, keeping the table that `watch` shares; all containers are listed every `relist`.
+    pub fn new(engine: Engine, shared: Arc<Shared>, watch: Watch, relist: Duration) -> Discovery {
+        let turns = || Arc::new(Semaphore::new(CALLS_AT_ONCE));
+        let (inspections, records) = (turns(), turns());
+        let jobs = JoinSet::new();
+        Discovery { engine, shared, watch, relist, jobs, inspections, records, events: None, listing: false }
+    }
+
+    /// Runs until the node is another one; may be dropped at any moment. `delays` gives the pauses between attempts to
+    /// reach the engine, anew for each time it is lost.
+    pub async fn run<D: Iterator<Item = Duration>>(mut self, delays: impl Fn() -> D) -> NodeChanged {
+        let mut pauses = delays();
+        let mut relist = every(self.relist);
+        let mut retry = Instant::now();
+        let mut connecting = false;
+        loop {
+            let lost = self.events.is_none() && !connecting;
+            tokio::select! {
+                event = next_event(&mut self.events) => if !self.take_event(event) {
+                    retry = Instant::now() + pauses.next().unwrap_or(LONGEST_DELAY);
+                },
+                Some(done) = self.jobs.join_next() => match done {
+                    Ok(Done::Subscribed(Ok((info, events)))) => {
+                        (connecting, pauses) = (false, delays());
+                        if let Some(is) = self.changed(&info) {
+                            return NodeChanged { was: self.watch.node().node_id.clone(), is };
+                        }
+                        self.events = Some(events);
+                        self.list();
+                    }
+                    Ok(Done::Subscribed(Err(error))) => {
+                        connecting = false;
+                        let pause = pauses.next().unwrap_or(LONGEST_DELAY);
+                        retry = Instant::now() + pause;
+                        self.fault(&error, "cannot subscribe to the engine's events; trying again");
+                    }
+                    Ok(done) => self.done(done),
+                    // A job that panicked or was ended: what it asked is asked again at the next listing.
+                    Err(error) => tracing::error!(%error, "a job of discovery broke"),
+                },
+                _ = relist.tick() => if self.events.is_some() { self.list() },
+                () = self.shared.wake.notified() => if self.events.is_some() { self.look() },
+                () = sleep_until(retry), if lost => {
+                    connecting = true;
+                    self.subscribe();
+                }
+            }
+        }
+    }
+
+    fn fault(&self, error: &Error, what: &str) {
+        tracing::warn!(error = error as &dyn std::error::Error, "{what}");
+        self.shared.table().faults().count(Fault::Engine);
+    }
+
+    /// Takes what the event stream gave; false if it is over.
+    fn take_event(&mut self, event: Result<Option<Event>, Error>) -> bool {
+        let unusable = self.events.as_mut().map_or(0, Events::take_unusable);
+        self.shared.table().faults().add(Fault::Event, unusable);
+        match event {
+            Ok(Some(event)) => {
+                if let Some(id) = self.watch.event(event) {
+                    self.inspect(id);
+                }
+                return true;
+            }
+            Ok(None) => tracing::warn!("the engine ended the event stream"),
+            Err(error) => self.fault(&error, "the engine's event stream broke"),
+        }
+        self.events = None;
+        false
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Listed(number, answer) => {
+                self.listing = false;
+                match answer {
+                    Ok(listed) => self.watch.listed(number, &listed).into_iter().for_each(|id| self.inspect(id)),
+                    Err(error) => self.fault(&error, "cannot list containers; known ones are read on"),
+                }
+            }
+            Done::Inspected(id, answer) => {
+                let (started, again) = self.watch.inspected(&id, answer);
+                if let Some(target) = started {
+                    self.await_exit(target);
+                }
+                if again {
+                    self.inspect(id);
+                }
+            }
+            Done::Record(id, answer) => {
+                if let Err(error) = &answer {
+                    self.fault(error, "no record of a container whose cgroup cannot be seen");
+                }
+                self.shared.table().record(&id, answer.ok().as_ref());
+            }
+            Done::Exited(id, started_at) => {
+                let mut table = self.shared.table();
+                if table.target(&id).is_some_and(|target| target.started_at == started_at) {
+                    table.exited(&id);
+                }
+            }
+            Done::Subscribed(_) => {}
+        }
+    }
+
+    fn changed(&self, info: &Info) -> Option<NodeId> {
+        let is = super::docker::node_id(info).ok()?;
+        (is != self.watch.node().node_id).then_some(is)
+    }
+
+    fn subscribe(&mut self) {
+        let (engine, since) = (self.engine.clone(), self.watch.since());
+        self.jobs.spawn(async move {
+            let connect = async {
+                // It may have been replaced by another release.
+                engine.negotiate(true).await?;
+                Ok((engine.info().await?, engine.events(since, &ACTIONS).await?))
+            };
+            Done::Subscribed(connect.await)
+        });
+    }
+
+    fn list(&mut self) {
+        if !std::mem::replace(&mut self.listing, true) {
+            let (engine, number) = (self.engine.clone(), self.watch.next_listing());
+            self.jobs.spawn(async move { Done::Listed(number, engine.list().await) });
+        }
+    }
+
+    fn inspect(&mut self, id: Arc<str>) {
+        let (engine, turns) = (self.engine.clone(), self.inspections.clone());
+        self.jobs.spawn(async move {
+            let _turn = turns.acquire().await;
+            let answer = engine.inspect(&id).await;
+            Done::Inspected(id, answer)
+        });
+    }
+
+    /// Has the last figures of a container read when its first process ends, and with it all others: the kernel tells
+    /// some milliseconds before the engine removes the cgroup. Where it cannot tell, the engine's event comes anyway.
+    fn await_exit(&mut self, target: Target) {
+        let Some(process) = first_process(&target) else { return };
+        self.jobs.spawn(async move {
+            // An error of waiting can only mean that there is nothing to wait for.
+            drop(process.readable().await);
+            Done::Exited(target.container_id.into(), target.started_at)
+        });
+    }
+
+    /// Sees to what the sampler noticed: cgroups that went, and containers that only the engine can see.
+    fn look(&mut self) {
+        let (gone, wanting) = {
+            let mut table = self.shared.table();
+            (table.gone(), table.wanting_record())
+        };
+        for id in gone {
+            if let Some(id) = self.watch.ask(id, None) {
+                self.inspect(id);
+            }
+        }
+        for id in wanting {
+            let (engine, turns) = (self.engine.clone(), self.records.clone());
+            self.jobs.spawn(async move {
+                let _turn = turns.acquire().await;
+                let answer = engine.stats(&id).await;
+                Done::Record(id, answer)
+            });
+        }
+    }
+}
+
+fn every(period: Duration) -> Interval {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+async fn next_event(events: &mut Option<Events>) -> Result<Option<Event>, Error> {
+    match events {
+        Some(events) => events.next().await,
+        None => future::pending().await,
+    }
+}
+
+/// The first process of a container, if it can be seen from here: a process id is good only while its cgroup names the
+/// container, and only where this process numbers processes as the engine does.
+#[expect(deprecated, reason = "what replaces it is unsafe; an OwnedFd is what makes this one sound")]
+fn first_process(target: &Target) -> Option<AsyncFd<OwnedFd>> {
+    let pid = Pid::from_raw(i32::try_from(target.pid).ok()?)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let cgroup = std::fs::read_to_string(format!("/proc/{}/cgroup", target.pid)).ok()?;
+    cgroup.contains(&target.container_id).then(|| AsyncFd::with_interest(pidfd, Interest::READABLE).ok())?
+}

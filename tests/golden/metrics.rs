@@ -1,0 +1,197 @@
+//! The page that Prometheus scrapes, byte for byte against `tests/data/metrics.txt` (written by hand from DESIGN §7 and
+//! the text format's rules), and linted by Prometheus' own tool.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use swarmstats::aggregate::{ScrapedService, ScrapedTask};
+use swarmstats::metrics::exposition::CHUNK;
+use swarmstats::metrics::own::{Bound, Endpoint, HelloRefused, register_process, render};
+use swarmstats::metrics::{
+    CollectorMetrics, GroupSeries, LabelCache, Page, ProcessMetrics, Registry, RouterMetrics, Series, ShipperMetrics,
+};
+use swarmstats::model::{Labels, NodeId, RingId, RowMeta, ServiceId, TaskId, TaskMeta, Values};
+use swarmstats::outbox::RowFigures;
+use swarmstats::stat::{self, Stat};
+
+fn meta(id: &str, name: &str, labels: &[(&str, &str)]) -> Arc<TaskMeta> {
+    Arc::new(TaskMeta {
+        task_id: TaskId::new(id).unwrap(),
+        task_name: name.into(),
+        slot: "1".into(),
+        service_id: ServiceId::new("svc1").unwrap(),
+        service_name: "shop_web".into(),
+        stack: "shop".into(),
+        node_id: NodeId::new("nodeid1").unwrap(),
+        node_name: "alpha".into(),
+        container_id: "c0ffee".into(),
+        image: "nginx:1.27".into(),
+        started_at: 1_700_000_000_500,
+        labels: labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect::<Labels>(),
+        shares_netns: false,
+    })
+}
+
+fn values(of: &[(Stat, u64)]) -> Values {
+    of.iter().copied().collect()
+}
+
+/// Two tasks, one of which lacks most stats; their service; and a row of a shipper.
+fn series() -> Series {
+    let web = meta("t1", "shop_web.1.t1", &[("com.example.team", "pay\"ments\\\n"), ("com.example/team", "b")]);
+    let odd = Arc::new(TaskMeta { stack: "".into(), slot: "".into(), ..(*meta("t2", "solo", &[])).clone() });
+    let tasks = vec![
+        ScrapedTask {
+            meta: web,
+            values: values(&[
+                (stat::CPU, 12_500_000_001),
+                (stat::MEMORY_USED, 268_435_456),
+                (stat::PIDS, 0),
+                (stat::CPU_LIMIT, 1_500_000_000),
+                (stat::START_TIME, 1_700_000_000_500_000_000),
+            ]),
+            age: 1_250,
+        },
+        ScrapedTask { meta: odd, values: values(&[(stat::CPU, 7_000_000_000)]), age: 0 },
+    ];
+    let service = ScrapedService {
+        service_id: ServiceId::new("svc1").unwrap(),
+        name: "shop_web".into(),
+        stack: "shop".into(),
+        counters: values(&[(stat::CPU, 19_500_000_001), (stat::OOM_KILLS, 0)]),
+        gauges: values(&[(stat::MEMORY_USED, 268_435_456)]),
+        fresh: 2,
+    };
+    let row = RowFigures {
+        meta: Arc::new(RowMeta {
+            node_id: NodeId::new("nodeid1").unwrap(),
+            node_name: "alpha".into(),
+            service_id: ServiceId::new("svc1").unwrap(),
+            service_name: "shop_web".into(),
+            stack: "shop".into(),
+            since: 0,
+        }),
+        values: values(&[(stat::RX_BYTES, 1_024)]),
+        fresh: 2,
+        dropped: Values::default(),
+    };
+    Series {
+        tasks: LabelCache::default().tasks(tasks),
+        services: vec![GroupSeries::from(&service)],
+        node_services: vec![GroupSeries::from(&row)],
+    }
+}
+
+fn text(page: Page) -> String {
+    String::from_utf8(page.flatten().collect()).unwrap()
+}
+
+#[test]
+fn the_page_is_pinned() {
+    assert_eq!(text(Page::new(series())), include_str!("../data/metrics.txt"));
+}
+
+#[test]
+fn nothing_to_show_is_no_text() {
+    assert_eq!(Page::new(Series::default()).count(), 0);
+}
+
+#[test]
+fn a_long_page_comes_in_chunks_that_join_to_the_same_text() {
+    let tasks = |n: usize| {
+        let task = |i| ScrapedTask {
+            meta: meta(&format!("task{i:06}"), "web", &[]),
+            values: values(&[(stat::CPU, i), (stat::PIDS, i)]),
+            age: 0,
+        };
+        (0..n as u64).map(task).collect::<Vec<_>>()
+    };
+    let mut cache = LabelCache::default();
+    let mut page = Page::new(Series { tasks: cache.tasks(tasks(3_000)), ..Series::default() });
+    let chunks: Vec<Vec<u8>> = page.by_ref().collect();
+    assert_eq!(page.n_series(), 4 * 3_000);
+    let (last, whole) = chunks.split_last().unwrap();
+    assert!(whole.iter().all(|chunk| (CHUNK..CHUNK + 1_024).contains(&chunk.len())));
+    assert!(!last.is_empty());
+    let text = String::from_utf8(chunks.concat()).unwrap();
+    assert_eq!(text.matches("# TYPE ").count(), 4, "each family has one head, wherever chunks end");
+    for i in 0..3_000 {
+        let line = format!("swarmstats_task_pids{{task_id=\"task{i:06}\",");
+        assert_eq!(text.matches(&line).count(), 1);
+    }
+}
+
+#[test]
+fn labels_follow_a_changed_task() {
+    let mut cache = LabelCache::default();
+    let mut scrape = |meta: Arc<TaskMeta>| {
+        let task = ScrapedTask { meta, values: Values::default(), age: 0 };
+        text(Page::new(Series { tasks: cache.tasks(vec![task]), ..Series::default() }))
+    };
+    assert!(scrape(meta("t1", "old", &[])).contains("task_name=\"old\""));
+    assert!(scrape(meta("t1", "new", &[])).contains("task_name=\"new\""));
+}
+
+/// Everything at once, as one page: every stat of the catalogue at every scope, and all own metrics.
+fn full_page() -> String {
+    let all: Values = Stat::all().map(|stat| (stat, 1)).collect();
+    let mut series = series();
+    for task in &mut series.tasks {
+        task.values = all.clone();
+    }
+    let registry = Registry::new();
+    let process = ProcessMetrics::register(&registry).unwrap();
+    process.set_ring(RingId(1));
+    process.set_ring(RingId(0xabc));
+    process.set_insecure(Endpoint::Metrics);
+    process.common.bounds_refused.of(Bound::MaxTasks).inc();
+    ShipperMetrics::register(&registry).unwrap();
+    let collector = CollectorMetrics::register(&registry).unwrap();
+    collector.hellos_refused.of(HelloRefused::Full).inc_by(3);
+    RouterMetrics::register(&registry).unwrap().queries.inc();
+    register_process(&registry).unwrap();
+    String::from_utf8(render(&registry).unwrap()).unwrap() + &text(Page::new(series))
+}
+
+#[test]
+fn own_metrics_say_what_happened() {
+    let page = full_page();
+    for line in [
+        concat!("swarmstats_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+        "swarmstats_ring_info{ring_id=\"0000000000000abc\"} 1",
+        "swarmstats_insecure_listen{endpoint=\"api\"} 0",
+        "swarmstats_insecure_listen{endpoint=\"metrics\"} 1",
+        "swarmstats_bound_refusals_total{bound=\"max_tasks\"} 1",
+        "swarmstats_bound_refusals_total{bound=\"max_queries\"} 0",
+        "swarmstats_collector_hellos_refused_total{reason=\"full\"} 3",
+        "swarmstats_router_query_seconds_bucket{le=\"0.0025\"} 1",
+        "swarmstats_shipper_unreadable_files_total{reason=\"denied\"} 0",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+    }
+    assert_eq!(page.matches("swarmstats_ring_info{").count(), 1, "the ring before is forgotten");
+    assert!(page.contains("\nprocess_cpu_seconds_total ") && page.contains("\nprocess_start_time_seconds 1"));
+}
+
+#[test]
+fn one_registry_has_one_set() {
+    let registry = Registry::new();
+    RouterMetrics::register(&registry).unwrap();
+    let again = RouterMetrics::register(&registry).unwrap_err();
+    assert!(again.to_string().contains("swarmstats_router_queries_total"), "{again}");
+}
+
+#[test]
+fn promtool_finds_nothing() {
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool is needed: install Debian's package `prometheus`");
+    promtool.stdin.take().unwrap().write_all(full_page().as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let found = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && found.is_empty(), "{}: {found}", output.status);
+}
