@@ -135,7 +135,11 @@ fn refusal(why: NotAdmitted) -> Status {
 fn batch_status(error: BatchError) -> Status {
     let text = error.to_string();
     match error {
-        BatchError::Baseline(_) | BatchError::Decode(..) | BatchError::Handle(..) => Status::data_loss(text),
+        BatchError::Baseline(_)
+        | BatchError::Decode(..)
+        | BatchError::Handle(..)
+        | BatchError::Intro(_)
+        | BatchError::Forgotten(_) => Status::data_loss(text),
         BatchError::Foreign(..) => Status::permission_denied(text),
         BatchError::Full(_) => Status::resource_exhausted(text),
     }

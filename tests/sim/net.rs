@@ -4,39 +4,47 @@
 use crate::rng::Rng;
 use std::collections::{BTreeMap, VecDeque};
 use swarmstats::aggregate::StreamId;
-use swarmstats::message::{Ack, Batch, Bye, Greeting, Hello};
+use swarmstats::message::{Batch, Hello};
 use swarmstats::model::Gen;
 
 /// What a shipper sends.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Up {
     Hello(Hello),
     Batch(Batch),
 }
 
-/// What a process sends.
-#[derive(Clone, Debug)]
-pub enum Down {
-    Greeting(Greeting),
-    Ack(Ack),
-    Bye(Bye),
-}
+pub use swarmstats::wire::Answer as Down;
 
-/// The translation that every message goes through.
-pub mod wire {
+/// The translation that every message goes through, down to bytes.
+mod bytes {
     use super::{Down, Up};
+    use prost::Message;
+    use swarmstats::wire::pb::{UpdateStatsRequest, UpdateStatsResponse, update_stats_request};
 
-    pub fn encode_up(message: &Up) -> Up {
-        message.clone()
+    pub(super) fn of_up(message: &Up) -> Vec<u8> {
+        let message = match message {
+            Up::Hello(hello) => update_stats_request::Message::Hello(hello.into()),
+            Up::Batch(batch) => update_stats_request::Message::Batch(batch.into()),
+        };
+        UpdateStatsRequest { message: Some(message) }.encode_to_vec()
     }
-    pub fn decode_up(message: &Up) -> Up {
-        message.clone()
+    pub(super) fn to_up(bytes: &[u8]) -> Up {
+        match UpdateStatsRequest::decode(bytes).unwrap().message.unwrap() {
+            update_stats_request::Message::Hello(hello) => Up::Hello(hello.try_into().unwrap()),
+            update_stats_request::Message::Batch(batch) => Up::Batch(batch.try_into().unwrap()),
+        }
     }
-    pub fn encode_down(message: &Down) -> Down {
-        message.clone()
+    pub(super) fn of_down(message: &Down) -> Vec<u8> {
+        let message: UpdateStatsResponse = match message {
+            Down::Greeting(greeting) => greeting.into(),
+            Down::Ack(ack) => ack.into(),
+            Down::Bye(bye) => bye.into(),
+        };
+        message.encode_to_vec()
     }
-    pub fn decode_down(message: &Down) -> Down {
-        message.clone()
+    pub(super) fn to_down(bytes: &[u8]) -> Down {
+        UpdateStatsResponse::decode(bytes).unwrap().try_into().unwrap()
     }
 }
 
@@ -50,9 +58,9 @@ pub enum Way {
 
 /// A message with its arrival, or the end of the stream.
 #[derive(Debug)]
-struct Frame<T> {
+struct Frame {
     at: u64,
-    body: Option<T>,
+    body: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -65,10 +73,10 @@ pub struct Conn {
     pub stream: Option<StreamId>,
     /// The shipper has closed it: what still arrives is late.
     pub given_up: bool,
-    up: VecDeque<Frame<Up>>,
-    down: VecDeque<Frame<Down>>,
+    up: VecDeque<Frame>,
+    down: VecDeque<Frame>,
     /// The last batch sent, to be repeated.
-    last: Option<Up>,
+    last: Option<Vec<u8>>,
 }
 
 /// What became of a look at the head of a queue.
@@ -104,11 +112,11 @@ impl Net {
     /// Queues a message; returns when it arrives.
     pub fn send_up(&mut self, id: ConnId, message: &Up, now: u64, rng: &mut Rng) -> u64 {
         let at = now + 1 + rng.below(self.latency);
-        let conn = &mut self.conns[id];
+        let (conn, bytes) = (&mut self.conns[id], bytes::of_up(message));
         if matches!(message, Up::Batch(_)) {
-            conn.last = Some(wire::encode_up(message));
+            conn.last = Some(bytes.clone());
         }
-        push(&mut conn.up, at, Some(wire::encode_up(message)))
+        push(&mut conn.up, at, Some(bytes))
     }
 
     /// The same bytes of the last batch once more.
@@ -122,7 +130,7 @@ impl Net {
     /// `None` ends the stream.
     pub fn send_down(&mut self, id: ConnId, message: Option<&Down>, now: u64, rng: &mut Rng) -> u64 {
         let at = now + 1 + rng.below(self.latency);
-        push(&mut self.conns[id].down, at, message.map(wire::encode_down))
+        push(&mut self.conns[id].down, at, message.map(bytes::of_down))
     }
 
     /// The shipper closes: some prefix of what is on its way still arrives, maybe much later. Returns when.
@@ -141,23 +149,23 @@ impl Net {
         let conn = &self.conns[id];
         // A cut holds up what is sent, not what the receiving kernel has already.
         let cut = self.is_cut(conn.node, conn.member, Way::Up, now);
-        take(&mut self.conns[id].up, now, cut, wire::decode_up)
+        take(&mut self.conns[id].up, now, cut, bytes::to_up)
     }
 
     pub fn take_down(&mut self, id: ConnId, now: u64) -> Arrival<Down> {
         let conn = &self.conns[id];
         let cut = self.is_cut(conn.node, conn.member, Way::Down, now);
-        take(&mut self.conns[id].down, now, cut, wire::decode_down)
+        take(&mut self.conns[id].down, now, cut, bytes::to_down)
     }
 }
 
-fn push<T>(queue: &mut VecDeque<Frame<T>>, at: u64, body: Option<T>) -> u64 {
+fn push(queue: &mut VecDeque<Frame>, at: u64, body: Option<Vec<u8>>) -> u64 {
     let at = queue.back().map_or(at, |last| last.at.max(at));
     queue.push_back(Frame { at, body });
     at
 }
 
-fn take<T>(queue: &mut VecDeque<Frame<T>>, now: u64, cut: Option<u64>, decode: impl Fn(&T) -> T) -> Arrival<T> {
+fn take<T>(queue: &mut VecDeque<Frame>, now: u64, cut: Option<u64>, decode: impl Fn(&[u8]) -> T) -> Arrival<T> {
     match queue.front() {
         None => Arrival::Nothing,
         Some(head) if head.at > now => Arrival::Later(head.at),

@@ -8,16 +8,17 @@ use crate::faults::Fault;
 use crate::host::Host;
 use crate::money::Money;
 use crate::net::{ConnId, Net};
-use crate::reader::Reader;
+use crate::reader::{Reader, equals};
 use crate::rng::Rng;
 use crate::shipping::Shipper;
 use crate::truth::Life;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock};
 use swarmstats::aggregate::Mark;
+use swarmstats::join::Answers;
 use swarmstats::model::{Gen, MemberId};
 use swarmstats::shard::{Member, Ring};
-use swarmstats::view::{Ask, Selector};
+use swarmstats::view::{Ask, Report, Selector};
 
 /// Faults stop here.
 pub const HEAL: u64 = 60_000;
@@ -178,7 +179,7 @@ impl World {
             accounts: Accounts::default(),
             lost_pools: Money::default(),
             dropped: Money::default(),
-            reader: Reader::default(),
+            reader: Reader::new(cfg.replicas),
             notes: BTreeMap::new(),
             n_steps: 0,
             log: None,
@@ -329,30 +330,30 @@ impl World {
         if self.quiet {
             return Ok(());
         }
-        let answer = self.ask()?;
-        if answer.complete {
-            self.note("complete answer");
-        } else {
-            self.note("incomplete answer");
-        }
-        let mut reader = std::mem::take(&mut self.reader);
-        let checked = reader.check(&answer, &self.oracle());
+        let report = self.ask()?;
+        self.note(if report.complete { "complete answer" } else { "incomplete answer" });
+        let mut reader = std::mem::replace(&mut self.reader, Reader::new(1));
+        let checked = reader.check(&report, &self.oracle());
         self.reader = reader;
         checked
     }
 
-    fn ask(&mut self) -> Checked<crate::reader::Answer> {
-        let (ask, mut holdings) = (Ask { selectors: vec![Selector::everything()], points: 0 }, Vec::new());
-        for number in (0..self.cfg.n_members).filter(|number| self.reader_view >> number & 1 == 1) {
+    fn ask(&mut self) -> Checked<Report> {
+        let ask = Ask { selectors: vec![Selector::everything()], points: 0 };
+        let answer = |number: usize| {
             let process = self.current[number].and_then(|gen_| self.processes.get(&gen_));
-            if let Some(process) = process.filter(|process| process.thaw <= self.now) {
-                holdings.push(process.aggregate.hold(&ask, process.clock(self.now)));
-            }
-        }
+            let process = process.filter(|process| process.thaw <= self.now);
+            let holding = process.map(|process| process.aggregate.hold(&ask, process.clock(self.now)));
+            (member(number), holding.ok_or_else(|| "no answer".to_owned()))
+        };
+        let asked = (0..self.cfg.n_members).filter(|number| self.reader_view >> number & 1 == 1);
+        let answers: Answers = asked.map(answer).collect();
         let oracle = self.oracle();
-        holdings.iter().try_for_each(|holding| oracle.holding(holding))?;
-        let known: Vec<_> = self.hosts.iter().map(|host| host.node_id.clone()).collect();
-        Ok(self.reader.read(&known, &holdings))
+        answers
+            .iter()
+            .filter_map(|(_, answer)| answer.as_ref().ok())
+            .try_for_each(|holding| oracle.holding(holding))?;
+        Ok(self.reader.read(answers, &ask, self.now))
     }
 
     /// What a process holds of a node is checked against the oracle.
@@ -408,10 +409,10 @@ impl World {
     }
 
     fn at_quiet(&mut self) -> Checked {
-        let answer = self.ask()?;
-        let newest: BTreeMap<usize, &Life> =
-            (0..self.cfg.n_nodes).map(|node| (node, &self.lives[self.shippers[node].as_ref().unwrap().life])).collect();
-        self.reader.equals(&answer, &newest)?;
+        let report = self.ask()?;
+        let newest = self.hosts.iter().zip(self.shippers.iter().flatten());
+        let newest = newest.map(|(host, shipper)| (host.node_id.clone(), &self.lives[shipper.life])).collect();
+        equals(&report, &newest)?;
         self.owners_have_all()?;
         let pooled: Money = self.shippers.iter().flatten().map(|shipper| Money::of(&shipper.outbox.pooled())).sum();
         if !pooled.is_zero() || !self.accounts.all_handed_over() {
