@@ -74,8 +74,10 @@ impl Seen {
 
 struct KnownNode {
     epoch: u64,
+    /// The highest epoch that counted before and does not any more: what is not above it must prove that it lives.
+    void: u64,
     name: Arc<str>,
-    /// Of anything that came from this node.
+    /// Of anything of this epoch that came from the node.
     heard: Moment,
     /// The node's own row; `None` while only its rows or tasks were seen.
     row: Option<(NodeView, Seen)>,
@@ -85,7 +87,12 @@ struct KnownNode {
 
 impl KnownNode {
     fn new(epoch: u64, name: &Arc<str>, heard: Moment) -> KnownNode {
-        KnownNode { epoch, name: name.clone(), heard, row: None, ahead: false }
+        KnownNode { epoch, void: 0, name: name.clone(), heard, row: None, ahead: false }
+    }
+    /// Another epoch counts from here on.
+    fn turn(&mut self, epoch: u64, name: &Arc<str>, heard: Moment) {
+        let void = self.void.max(self.epoch);
+        *self = KnownNode { void, ..KnownNode::new(epoch, name, heard) };
     }
     fn lists(&self, service: &ServiceId) -> bool {
         self.row.as_ref().is_none_or(|(node, _)| node.meta.services.contains(service))
@@ -160,7 +167,8 @@ impl Join {
         }
         tasks.retain(|_, task: &mut TaskView| {
             task.fresh &= !task.ended;
-            self.nodes.get(&task.meta.node_id).is_none_or(|node| node.epoch <= task.version.epoch)
+            let counts = |node: &KnownNode, epoch| epoch == node.epoch || epoch > node.epoch.max(node.void);
+            self.nodes.get(&task.meta.node_id).is_none_or(|node| counts(node, task.version.epoch))
         });
         self.report(tasks, &silent, ask, now)
     }
@@ -203,6 +211,7 @@ impl Join {
                 self.admit(&task.meta.node_id, &task.meta.node_name, task.version, heard, now, &mut changed);
             }
         }
+        self.turn_back(holdings.clone(), now, &mut changed);
         self.forget(now, &mut changed);
         self.sweep(&changed);
         for row in holdings.flat_map(|holding| &holding.rows) {
@@ -232,12 +241,46 @@ impl Join {
             self.nodes.insert(id.clone(), KnownNode::new(version.epoch, name, heard));
         }
         let node = self.nodes.get_mut(id)?;
-        if version.epoch > node.epoch {
-            *node = KnownNode::new(version.epoch, name, heard);
+        if version.epoch > node.epoch.max(node.void) {
+            node.turn(version.epoch, name, heard);
             changed.insert(id.clone());
         }
+        if version.epoch != node.epoch {
+            return None;
+        }
         node.heard = node.heard.max(heard);
-        (version.epoch == node.epoch).then_some(node)
+        Some(node)
+    }
+
+    /// A shipper whose clock was set back may have a lower epoch than the one before it, until somebody tells it; if all
+    /// who could are gone, that is never. Only a living shipper's row is fresh: one read later than anything of the
+    /// epoch that counts is its successor's.
+    fn turn_back<'a>(
+        &mut self,
+        holdings: impl Iterator<Item = &'a Holding> + Clone,
+        now: Nanos,
+        changed: &mut BTreeSet<NodeId>,
+    ) {
+        let mut successors: BTreeMap<&NodeId, (Moment, u64, &Arc<str>)> = BTreeMap::new();
+        for view in holdings.clone().flat_map(|holding| &holding.nodes).filter(|view| view.fresh) {
+            let heard = heard_at(now, view.age);
+            let later = |node: &KnownNode| node.epoch != view.version.epoch && node.heard < heard;
+            if self.nodes.get(&view.meta.node_id).is_some_and(later) {
+                let new = (heard, view.version.epoch, &view.meta.node_name);
+                let best = successors.entry(&view.meta.node_id).or_insert(new);
+                *best = new.max(*best);
+            }
+        }
+        for (id, (heard, epoch, name)) in &successors {
+            if let Some(node) = self.nodes.get_mut(*id) {
+                node.turn(*epoch, name, *heard);
+                changed.insert((*id).clone());
+            }
+        }
+        let nodes = holdings.flat_map(|holding| &holding.nodes);
+        for view in nodes.filter(|view| successors.contains_key(&view.meta.node_id)) {
+            self.take_node(view, now, changed);
+        }
     }
 
     fn take_node(&mut self, view: &NodeView, now: Nanos, changed: &mut BTreeSet<NodeId>) {
