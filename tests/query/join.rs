@@ -371,3 +371,15 @@ fn a_union_is_as_complete_as_its_parts() {
     assert_eq!((report.tasks.len(), report.complete), (9, false));
     assert_eq!(missing(&report)[0].0, "3 of 12 tasks of service burn");
 }
+
+#[test]
+fn what_is_missing_is_listed_up_to_a_bound_and_the_silent_member_always() {
+    let names: Vec<String> = (0..150).map(|i| format!("s{i:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let answers = vec![says(holding("c1", vec![], vec![], vec![node("n1", &names)])), silent("c2")];
+    let report = read_once(answers, &everything());
+    assert_eq!(report.missing.len(), 102);
+    assert_eq!(missing(&report)[99], ("service id-s099 on node host-n1", "member c2 did not answer (deadline 1 s)"));
+    assert_eq!(missing(&report)[100], ("more", "only the first 100 are listed"));
+    assert_eq!(missing(&report)[101], ("member c2", "did not answer (deadline 1 s)"));
+}
