@@ -102,7 +102,8 @@ impl Join {
         }
         tasks.retain(|_, task: &mut TaskView| {
             task.fresh &= !task.ended;
-            self.nodes.get(&task.meta.node_id).is_none_or(|node| node.epoch <= task.version.epoch)
+            let counts = |node: &KnownNode, epoch| epoch == node.epoch || epoch > node.epoch.max(node.void);
+            self.nodes.get(&task.meta.node_id).is_none_or(|node| counts(node, task.version.epoch))
         });
         self.report(tasks, &silent, ask, now)
     }
@@ -165,6 +166,7 @@ impl Join {
                 self.admit(&task.meta.node_id, &task.meta.node_name, task.version, heard, now, &mut changed);
             }
         }
+        self.turn_back(holdings.clone(), now, &mut changed);
         self.forget(now, &mut changed);
         self.sweep(&changed);
         for row in holdings.flat_map(|holding| &holding.rows) {
@@ -194,12 +196,46 @@ impl Join {
             self.nodes.insert(id.clone(), KnownNode::new(version.epoch, name, heard));
         }
         let node = self.nodes.get_mut(id)?;
-        if version.epoch > node.epoch {
-            *node = KnownNode::new(version.epoch, name, heard);
+        if version.epoch > node.epoch.max(node.void) {
+            node.turn(version.epoch, name, heard);
             changed.insert(id.clone());
         }
+        if version.epoch != node.epoch {
+            return None;
+        }
         node.heard = node.heard.max(heard);
-        (version.epoch == node.epoch).then_some(node)
+        Some(node)
+    }
+
+    /// A shipper whose clock was set back may have a lower epoch than the one before it, until somebody tells it; if all
+    /// who could are gone, that is never. Only a living shipper's row is fresh: one read later than anything of the
+    /// epoch that counts is its successor's.
+    fn turn_back<'a>(
+        &mut self,
+        holdings: impl Iterator<Item = &'a Holding> + Clone,
+        now: Nanos,
+        changed: &mut BTreeSet<NodeId>,
+    ) {
+        let mut successors: BTreeMap<&NodeId, (Moment, u64, &Arc<str>)> = BTreeMap::new();
+        for view in holdings.clone().flat_map(|holding| &holding.nodes).filter(|view| view.fresh) {
+            let heard = heard_at(now, view.age);
+            let later = |node: &KnownNode| node.epoch != view.version.epoch && node.heard < heard;
+            if self.nodes.get(&view.meta.node_id).is_some_and(later) {
+                let new = (heard, view.version.epoch, &view.meta.node_name);
+                let best = successors.entry(&view.meta.node_id).or_insert(new);
+                *best = new.max(*best);
+            }
+        }
+        for (id, (heard, epoch, name)) in &successors {
+            if let Some(node) = self.nodes.get_mut(*id) {
+                node.turn(*epoch, name, *heard);
+                changed.insert((*id).clone());
+            }
+        }
+        let nodes = holdings.flat_map(|holding| &holding.nodes);
+        for view in nodes.filter(|view| successors.contains_key(&view.meta.node_id)) {
+            self.take_node(view, now, changed);
+        }
     }
 
     fn take_node(&mut self, view: &NodeView, now: Nanos, changed: &mut BTreeSet<NodeId>) {

@@ -40,8 +40,10 @@ impl Seen {
 
 pub(super) struct KnownNode {
     pub(super) epoch: u64,
+    /// The highest epoch that counted before and does not any more: what is not above it must prove that it lives.
+    pub(super) void: u64,
     pub(super) name: Arc<str>,
-    /// Of anything that came from this node.
+    /// Of anything of this epoch that came from the node.
     pub(super) heard: Moment,
     /// The node's own row; `None` while only its rows or tasks were seen.
     pub(super) row: Option<(NodeView, Seen)>,
@@ -51,7 +53,12 @@ pub(super) struct KnownNode {
 
 impl KnownNode {
     pub(super) fn new(epoch: u64, name: &Arc<str>, heard: Moment) -> KnownNode {
-        KnownNode { epoch, name: name.clone(), heard, row: None, ahead: false }
+        KnownNode { epoch, void: 0, name: name.clone(), heard, row: None, ahead: false }
+    }
+    /// Another epoch counts from here on.
+    pub(super) fn turn(&mut self, epoch: u64, name: &Arc<str>, heard: Moment) {
+        let void = self.void.max(self.epoch);
+        *self = KnownNode { void, ..KnownNode::new(epoch, name, heard) };
     }
     pub(super) fn lists(&self, service: &ServiceId) -> bool {
         self.row.as_ref().is_none_or(|(node, _)| node.meta.services.contains(service))

@@ -202,6 +202,35 @@ fn a_newer_epoch_voids_what_its_node_said_before() {
 }
 
 #[test]
+fn a_shipper_whose_clock_was_set_back_counts_once_it_proves_that_it_lives() {
+    let at = |epoch, fresh, age| {
+        let row = with(row("n1", "burn", 0), |row| (row.version, row.fresh, row.age) = (version(epoch, 3), fresh, age));
+        let node =
+            with(node("n1", &["burn"]), |node| (node.version, node.fresh, node.age) = (version(epoch, 3), fresh, age));
+        (vec![], vec![row], vec![node])
+    };
+    let says = |member: &str, (tasks, rows, nodes)| says(holding(member, tasks, rows, nodes));
+    let epoch = |report: &Report| report.rows[0].version.epoch;
+    for turned in [false, true] {
+        let mut join = Join::new(Bounds::default());
+        assert!(join.read(vec![says("c1", at(5, true, 200))], &everything(), NOW).complete);
+        // c1 remembers the shipper that is gone; c2 is new and has not heard of its epoch.
+        let mut answers = vec![says("c1", at(5, false, 10_200)), says("c2", at(4, true, 200))];
+        if turned {
+            answers.reverse();
+        }
+        let report = join.read(answers, &everything(), NOW + 10 * SECOND);
+        assert_eq!((epoch(&report), report.complete), (4, true));
+        // What the gone one said does not come back from those who only remember it.
+        let report = join.read(vec![says("c1", at(5, false, 11_200))], &everything(), NOW + 11 * SECOND);
+        assert_eq!((epoch(&report), report.complete), (4, false));
+        // Once told, the shipper takes a higher epoch, and that counts at once.
+        let report = join.read(vec![says("c1", at(6, false, 200))], &everything(), NOW + 12 * SECOND);
+        assert_eq!((epoch(&report), report.complete), (6, false));
+    }
+}
+
+#[test]
 fn a_row_that_its_node_lists_no_more_is_gone_for_good() {
     let mut join = Join::new(Bounds::default());
     let both =
