@@ -84,13 +84,16 @@ pub fn document(report: &Report, what: What, owners: &dyn Fn(&TaskId) -> Vec<Mem
     json.finish()
 }
 
-/// An error document: what is wrong, and what helps.
-pub fn error(error: &str, remedy: Option<&str>) -> String {
+/// An error document: what is wrong, what helps, and what may have been meant.
+pub fn error(error: &str, remedy: Option<&str>, candidates: &[&str]) -> String {
     let mut json = Writer::new();
     json.open('{');
     json.key("error").text(error);
     if let Some(remedy) = remedy {
         json.key("remedy").text(remedy);
+    }
+    if !candidates.is_empty() {
+        json.key("candidates").texts(candidates.iter().copied());
     }
     json.close('}');
     json.finish()

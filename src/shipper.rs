@@ -144,6 +144,7 @@ impl Shipper {
         let phase = Duration::from_nanos(self.0.gen_.0 % nanos(interval).max(1));
         let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + phase, interval);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut faults = source::Faults::default();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -157,7 +158,9 @@ impl Shipper {
             });
             let Ok((back, round)) = sampled.await else { return };
             docker = back;
-            measure::round(&self.0.metrics, &round, &docker.faults(), begun.elapsed());
+            let now = docker.faults();
+            measure::round(&self.0.metrics, &round, &now, &faults, begun.elapsed());
+            faults = now;
             self.observe(round);
         }
     }

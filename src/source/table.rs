@@ -12,18 +12,11 @@ use super::{
     record::Record,
 };
 use crate::{
+    clock::monotonic,
     model::{Nanos, TaskMeta, Values},
     stat::Level,
 };
-use rustix::time::{ClockId, clock_gettime};
 use std::{collections::BTreeMap, sync::Arc};
-
-/// The clock of all readings, in nanoseconds: it never steps, and stands still while the machine sleeps.
-pub fn monotonic() -> Nanos {
-    let now = clock_gettime(ClockId::Monotonic);
-    // Neither part is ever negative for this clock.
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
-}
 
 /// What one tick over the node gave.
 #[derive(Debug)]
