@@ -25,7 +25,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 const FIRST_RETRY: Duration = Duration::from_millis(200);
-const LAST_RETRY: Duration = Duration::from_secs(5);
 /// The most subscriptions of a stream, as a collectord's default.
 const MAX_SUBSCRIPTIONS: usize = 64;
 
@@ -171,8 +170,9 @@ impl Shipperd {
             self.current.set(Some(shipper.clone()));
             let this = stop.child_token();
             let mut shipping = tokio::spawn(shipper.run(docker, this.clone()));
+            let longest = self.cfg.longest_pause();
             let delays = || {
-                let mut retry = Retry::new(FIRST_RETRY, LAST_RETRY);
+                let mut retry = Retry::new(FIRST_RETRY, longest);
                 std::iter::from_fn(move || Some(retry.next_delay()))
             };
             let ended = tokio::select! {
@@ -198,7 +198,7 @@ impl Shipperd {
 
 /// The engine, however long it takes; `None` when stopped.
 async fn connect(cfg: &config::Shipper, stop: &CancellationToken) -> Option<(Docker, source::discovery::Discovery)> {
-    let mut retry = Retry::new(FIRST_RETRY, LAST_RETRY);
+    let mut retry = Retry::new(FIRST_RETRY, cfg.longest_pause());
     let mut complained = false;
     loop {
         let config = source::Config {

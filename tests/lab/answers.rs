@@ -8,9 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What the engines say runs: task id → the service's name.
 pub(crate) fn running() -> BTreeMap<String, String> {
     let lab = lab();
-    let filter = r#"ps --no-trunc --filter label=com.docker.swarm.task.id --format {{.Label"com.docker.swarm.task.id"}}={{.Label"com.docker.swarm.service.name"}}"#;
-    let all: String = (0..lab.nodes().len()).map(|node| lab.docker(node, filter)).collect();
-    all.lines().filter_map(|line| line.split_once('=')).map(|(id, service)| (id.into(), service.into())).collect()
+    let all: String =
+        (0..lab.nodes().len()).map(|node| lab.docker(node, "ps --no-trunc --format {{.Labels}}")).collect();
+    let label = |line: &str, name: &str| {
+        line.split(',').find_map(|label| label.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
+    };
+    let task =
+        |line: &str| Some((label(line, "com.docker.swarm.task.id")?, label(line, "com.docker.swarm.service.name")?));
+    all.lines().filter_map(task).collect()
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn engine_is_out_of_reach(name: &str, socket: &Path, user: u32, word: &str) {
 
 #[test]
 fn no_engine_there() {
-    engine_is_out_of_reach("no-engine", Path::new("/run/there-is-no.sock"), 0, "no such file");
+    engine_is_out_of_reach("no-engine", Path::new("/run/there-is-no.sock"), 0, "is missing");
 }
 
 #[test]
