@@ -89,7 +89,11 @@ fn in_a_container_it_reads_the_same() {
              memory inside {used:.2} MiB, outside {used_outside:.2}"
         );
         check.that(*earlier <= seconds && seconds <= *later, || format!("{name}: CPU {seconds}"));
-        check.that((used - used_outside).abs() <= 1.0, || format!("{name}: memory {used}, {used_outside} outside"));
+        // Traffic's memory comes and goes with the processes it starts.
+        let steady = text(ours, "service_name") != "lab_traffic";
+        check.that(!steady || (used - used_outside).abs() <= 1.0, || {
+            format!("{name}: memory {used}, {used_outside} outside")
+        });
         for (stat, value) in ours["stats"].as_object().unwrap() {
             let there = |value: &Value| !value.is_null();
             check.that(there(value) == there(&other["stats"][stat]), || {

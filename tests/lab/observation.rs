@@ -3,9 +3,9 @@
 //! | seconds | what |
 //! |---|---|
 //! | 0 – 122 | two Prometheus servers scrape; the kernel's CPU counters at both ends |
-//! | 1 – 8 | memory, docker stats and our table |
-//! | 8 – 33 | the engine's own CPU records at both ends |
-//! | 35 – 97 | the third engine (dockerd and containerd) is stopped |
+//! | 0 – 10 | memory, docker stats and our table |
+//! | 10 – 35 | the engine's own CPU records at both ends |
+//! | 36 – 99 | the third engine (dockerd and containerd) is stopped |
 
 use crate::env::{Finally, Lab, items, lab, now, output, signal, stat, text};
 use crate::kernel::{Kernel, cpu_of_service};
@@ -96,10 +96,8 @@ fn observe() -> Observation {
     sleep(Duration::from_secs(1));
     let increase = |(place, service): (usize, &'static str)| {
         let of_service = |server: &crate::servers::Server| {
-            let range = format!("{:.0}s", seconds);
-            let query = format!(
-                "sum by (service_name) (increase(swarmstats_service_cpu_seconds_total{{service_name=\"{service}\"}}[{range}]))"
-            );
+            let series = format!("swarmstats_service_cpu_seconds_total{{service_name=\"{service}\"}}");
+            let query = format!("sum by (service_name) (increase({series}[{seconds:.0}s]))");
             server.query(&query, Some(end)).first().map_or(f64::NAN, |(_, value)| *value)
         };
         let prometheus = SERVERS.iter().map(of_service).collect();
@@ -169,46 +167,50 @@ fn docker_stats(lab: &Lab) -> BTreeMap<String, Value> {
     lines.map(by_id).collect()
 }
 
-/// The engine's records at both ends, then the points of ours that lie nearest to them.
+/// A CPU counter: when it was read, in seconds since the Unix epoch, and the seconds used.
+type Reading = (f64, f64);
+
+/// The engine's record and our figure of each task, twice.
 fn cpu_windows(lab: &Lab) -> Vec<CpuWindow> {
     let tasks = lab.tasks(0);
-    let records = || -> Vec<(f64, f64)> {
-        let record = |task: &Value| {
-            let record = lab.record(lab.node(text(task, "node_name")), text(task, "container_id"));
-            let read = parse::rfc3339(text(&record, "read")).expect("a time") as f64 / 1e9;
-            (read, record["cpu_stats"]["cpu_usage"]["total_usage"].as_f64().unwrap() / 1e9)
-        };
-        tasks.iter().map(record).collect()
-    };
-    let first = records();
+    let (engine_first, ours_first) = (engine_cpu(lab, &tasks), our_cpu(lab, &tasks));
     sleep(Duration::from_secs(24));
-    let last = records();
-    sleep(Duration::from_millis(700));
-    let document = lab.ask(0, "/v1/tasks?points=30");
-    let asked = now();
-    let ours = items(&document, "tasks");
-    let window = |(task, (first, last)): (&Value, (&(f64, f64), &(f64, f64)))| {
-        let ours = ours.iter().find(|ours| ours["id"] == task["id"]).unwrap();
-        let newest = asked - ours["age_seconds"].as_f64().unwrap();
-        let mut points = vec![(newest, stat(ours, "cpu_seconds_total").unwrap())];
-        points.extend(items(ours, "points").iter().map(|point| {
-            let at = newest - point["seconds_before"].as_f64().unwrap();
-            (at, stat(point, "cpu_seconds_total").unwrap())
-        }));
-        let nearest = |at: f64| {
-            let apart = |point: &&(f64, f64)| (point.0 - at).abs();
-            *points.iter().min_by(|a, b| apart(a).total_cmp(&apart(b))).unwrap()
-        };
-        let (from, to) = (nearest(first.0), nearest(last.0));
-        let percent = |from: (f64, f64), to: (f64, f64)| (100.0 * (to.1 - from.1) / (to.0 - from.0), to.0 - from.0);
+    let (engine_last, ours_last) = (engine_cpu(lab, &tasks), our_cpu(lab, &tasks));
+    let percent = |from: Reading, to: Reading| (100.0 * (to.1 - from.1) / (to.0 - from.0), to.0 - from.0);
+    let window = |(place, task): (usize, &Value)| {
+        let (engine, ours) = ((engine_first[place], engine_last[place]), (ours_first[place], ours_last[place]));
         CpuWindow {
             task: text(task, "name").into(),
-            engine: percent(*first, *last),
-            ours: percent(from, to),
-            apart: (from.0 - first.0).abs().max((to.0 - last.0).abs()),
+            engine: percent(engine.0, engine.1),
+            ours: percent(ours.0, ours.1),
+            apart: (engine.0.0 - ours.0.0).abs().max((engine.1.0 - ours.1.0).abs()),
         }
     };
-    tasks.iter().zip(first.iter().zip(&last)).map(window).collect()
+    tasks.iter().enumerate().map(window).collect()
+}
+
+/// By the engine's own records and their `read` stamps. It takes its time for each, so all are asked at once.
+fn engine_cpu(lab: &Lab, tasks: &[Value]) -> Vec<Reading> {
+    let record = |task: &Value| {
+        let record = lab.record(lab.node(text(task, "node_name")), text(task, "container_id"));
+        let read = parse::rfc3339(text(&record, "read")).expect("a time") as f64 / 1e9;
+        (read, record["cpu_stats"]["cpu_usage"]["total_usage"].as_f64().unwrap() / 1e9)
+    };
+    scope(|scope| {
+        let threads: Vec<_> = tasks.iter().map(|task| scope.spawn(move || record(task))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// By the router: the newest reading of each task.
+fn our_cpu(lab: &Lab, tasks: &[Value]) -> Vec<Reading> {
+    let ours = lab.tasks(0);
+    let asked = now();
+    let reading = |task: &Value| {
+        let ours = ours.iter().find(|ours| ours["id"] == task["id"]).unwrap();
+        (asked - ours["age_seconds"].as_f64().unwrap(), stat(ours, "cpu_seconds_total").unwrap())
+    };
+    tasks.iter().map(reading).collect()
 }
 
 fn frozen(lab: &Lab) -> Vec<Frozen> {
