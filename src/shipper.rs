@@ -244,6 +244,10 @@ impl Shipper {
         self.0.cfg.interval.min(self.0.cfg.takeover_after / 3)
     }
 
+    fn longest_pause(&self) -> Duration {
+        self.0.cfg.longest_pause()
+    }
+
     /// A batch unanswered for so long ends its stream; reconnecting settles it.
     fn ack_deadline(&self) -> Duration {
         self.0.cfg.takeover_after.max(Duration::from_secs(3))
