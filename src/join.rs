@@ -174,7 +174,8 @@ impl Join {
         }
     }
 
-    /// The node that something of this version came from; `None` if that is void by now, too old or beyond the bounds.
+    /// The node that something of this version came from; `None` if that is void by now (by a newer epoch, or older
+    /// than `row_keep`) or beyond the bounds.
     fn admit(
         &mut self,
         id: &NodeId,

@@ -298,10 +298,7 @@ impl Router {
             Trust::Full => match timeout_at(until, peer.ask(ask)).await {
                 Ok(answer) => answer,
                 Err(_) => {
-                    // A question asked late in a query had too little time to prove anything.
-                    if begun.elapsed() >= deadline / 2 {
-                        lock(&self.0.suspects).entry(member.clone()).or_insert(Suspect { since: begun, asked: false });
-                    }
+                    lock(&self.0.suspects).entry(member.clone()).or_insert(Suspect { since: begun, asked: false });
                     Err(format!("deadline {}", words(deadline)))
                 }
             },

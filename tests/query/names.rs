@@ -40,6 +40,15 @@ fn of_two_services_with_a_name_the_one_with_live_tasks_is_meant() {
 }
 
 #[test]
+fn live_tasks_count_by_their_rows_where_nobody_returns_them() {
+    let rows = vec![web("old", 1, 1_000), web("young", 0, 2_000)];
+    let answers = vec![says(holding("c1", vec![], rows, vec![listing(&["old", "young"])]))];
+    let report = read_once(answers, &service("web"));
+    assert_eq!(report.rows[0].meta.service_id.as_str(), "old");
+    assert_eq!(missing(&report)[0].0, "1 of 1 tasks of service web");
+}
+
+#[test]
 fn without_live_tasks_the_newest_is_meant() {
     let (ids, _) = taken(vec![web("old", 0, 1_000), web("young", 0, 2_000)], vec![], "web");
     assert_eq!(ids, ["young"]);
