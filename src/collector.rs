@@ -130,6 +130,9 @@ impl Collector {
             }
             Err(error) => {
                 refused.of(HelloRefused::from(error)).inc();
+                if matches!(error, HelloError::Full(_)) {
+                    self.0.process.common.bounds_refused.of(Bound::MaxNodes).inc();
+                }
                 tracing::warn!(node = %hello.node_name, epoch = hello.epoch, k = hello.k, %error, "hello refused");
             }
         }
@@ -162,9 +165,24 @@ impl Collector {
         self.0.nudge.notify_one();
     }
 
-    /// A message of a stream that could not be read.
+    /// A message of a stream that could not be read, or came out of turn.
     pub fn malformed(&self) {
         self.0.metrics.hellos_refused.of(HelloRefused::Malformed).inc();
+    }
+
+    /// A stream that said no Hello in time.
+    pub fn silent(&self) {
+        self.0.metrics.hellos_refused.of(HelloRefused::Silent).inc();
+    }
+
+    /// A message beyond `limits.max_message`.
+    pub fn too_long(&self) {
+        self.0.process.common.bounds_refused.of(Bound::MaxMessage).inc();
+    }
+
+    /// A message of a stream came in, so many bytes long.
+    pub fn received(&self, n_bytes: usize) {
+        self.0.metrics.bytes_received.inc_by(n_bytes as u64);
     }
 
     /// A stream ended.

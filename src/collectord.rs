@@ -5,8 +5,8 @@
 
 use crate::collector::Collector;
 use crate::config::{self, Role};
-use crate::discovery::{Ask, Discovery, Problem, Seen};
-use crate::grpc::{self, IngestApi, QueryApi, Who};
+use crate::discovery::{Ask, Discovery, Problem, Seen, Trouble};
+use crate::grpc::{self, Health, IngestApi, QueryApi, Who};
 use crate::join::Bounds;
 use crate::metrics::own::Bound;
 use crate::metrics::{CollectorMetrics, MetricsError, Page, ProcessMetrics, Registry, RouterMetrics, Series};
@@ -14,6 +14,7 @@ use crate::model::{Gen, RingId};
 use crate::router::{Router, RouterConfig, Store, View};
 use crate::scrape::{self, Done, Scraped};
 use crate::{clock, http};
+use axum::response::Response;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -32,6 +33,8 @@ pub struct Collectord {
     seen: Seen,
     view: watch::Sender<Arc<View>>,
     gen_: Gen,
+    health: Health,
+    trouble: Trouble,
     registry: Registry,
     process: ProcessMetrics,
     router_metrics: RouterMetrics,
@@ -92,6 +95,8 @@ impl Collectord {
             seen: discovery.seen(),
             gen_: collector.as_ref().map_or_else(|| Gen(clock::process_nonce()), Collector::gen_),
             registry: registry.clone(),
+            health: Health::default(),
+            trouble: discovery.trouble(),
             cfg,
             collector,
             discovery,
@@ -127,7 +132,8 @@ impl Collectord {
         let query = QueryApi { router: self.router.clone(), who, max_subscriptions: self.cfg.limits.max_subscriptions };
         let ingest = self.collector.clone().map(IngestApi);
         let ready = self.readiness();
-        grpc::routes(ingest, query, self.cfg.limits.max_message).merge(http::routes(self.router.clone(), ready))
+        let apis = grpc::routes(ingest, query, &self.health, self.cfg.limits.max_message);
+        count_refusals(apis.merge(http::routes(self.router.clone(), ready)), &self.process)
     }
 
     /// `/metrics`.
@@ -142,12 +148,9 @@ impl Collectord {
     }
 
     fn readiness(&self) -> http::NotReady {
-        let (collector, seen) = (self.collector.clone(), self.seen.clone());
+        let (collector, seen, trouble) = (self.collector.clone(), self.seen.clone(), self.trouble.clone());
         Arc::new(move || {
-            let mut reasons = Vec::new();
-            if seen.borrow().is_none() {
-                reasons.push("no member of the ring is known yet".to_string());
-            }
+            let mut reasons: Vec<String> = no_ring(&seen, &trouble).into_iter().collect();
             if collector.as_ref().is_some_and(|collector| !collector.is_serving()) {
                 reasons.push("this process is leaving".to_string());
             }
@@ -171,6 +174,7 @@ impl Collectord {
             loops.spawn(collector.run(self.seen, loops_stop.clone()));
         }
         stop.cancelled().await;
+        self.health.leave().await;
         if let Some(collector) = self.collector {
             collector.drain();
             collector.leave(self.cfg.drain / 2).await;
@@ -178,6 +182,22 @@ impl Collectord {
         loops_stop.cancel();
         while loops.join_next().await.is_some() {}
     }
+}
+
+/// Why there is no ring yet, if there is none.
+pub(crate) fn no_ring(seen: &Seen, trouble: &Trouble) -> Option<String> {
+    let why = || trouble.borrow().as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    seen.borrow().is_none().then(|| format!("no member of the ring is known yet{}", why()))
+}
+
+/// Counts the requests of these routes that are answered with 4xx.
+pub(crate) fn count_refusals(routes: axum::Router, process: &ProcessMetrics) -> axum::Router {
+    let refused = process.common.requests_refused.clone();
+    let count = move |response: Response| {
+        refused.inc_by(response.status().is_client_error().into());
+        std::future::ready(response)
+    };
+    routes.layer(axum::middleware::map_response(count))
 }
 
 /// Keeps `swarmstats_ring_info` true.

@@ -41,6 +41,9 @@ pub struct View {
 /// The newest view; `None` until a first member was found.
 pub type Seen = watch::Receiver<Option<Arc<View>>>;
 
+/// What was wrong with the last look, for people; `None` when it was good.
+pub type Trouble = watch::Receiver<Option<String>>;
+
 /// Who answers at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -99,6 +102,7 @@ pub struct Discovery {
     problem: Arc<dyn Fn(Problem) + Send + Sync>,
     nudge: Arc<Notify>,
     view: watch::Sender<Option<Arc<View>>>,
+    trouble: watch::Sender<Option<String>>,
 }
 
 impl std::fmt::Debug for Discovery {
@@ -110,8 +114,8 @@ impl std::fmt::Debug for Discovery {
 impl Discovery {
     /// Nothing is asked before [`Discovery::run`], but a static list is seen at once.
     pub fn new(members: Members, replicas: u8, ask: Ask, problem: Arc<dyn Fn(Problem) + Send + Sync>) -> Discovery {
-        let discovery =
-            Discovery { members, replicas, ask, problem, nudge: Arc::default(), view: watch::Sender::new(None) };
+        let (view, trouble) = (watch::Sender::new(None), watch::Sender::new(None));
+        let discovery = Discovery { members, replicas, ask, problem, nudge: Arc::default(), view, trouble };
         if let Members::Static(list) = &discovery.members {
             discovery.publish(list);
         }
@@ -121,6 +125,11 @@ impl Discovery {
     /// Follows the membership.
     pub fn seen(&self) -> Seen {
         self.view.subscribe()
+    }
+
+    /// Follows what is wrong with the source of the membership.
+    pub fn trouble(&self) -> Trouble {
+        self.trouble.subscribe()
     }
 
     /// Notified by whoever meets another ring: the source is asked at once.
@@ -147,9 +156,13 @@ impl Discovery {
                     .map_err(Clone::clone)
                     .and_then(|text| parse_members(text).map_err(|mistakes| mistakes.to_string()))
                 {
-                    Ok(list) => self.publish(&list),
+                    Ok(list) => {
+                        self.trouble.send_replace(None);
+                        self.publish(&list);
+                    }
                     Err(error) => {
                         (self.problem)(Problem::File);
+                        self.trouble.send_replace(Some(format!("{}: {error}", path.display())));
                         tracing::error!(path = %path.display(), error, "the members file is not usable; the last good ring stays");
                     }
                 }
@@ -170,12 +183,16 @@ impl Discovery {
                     complained = false;
                     let known: Vec<String> = addresses.iter().map(|address| address.ip().to_string()).collect();
                     let found = self.identify(addresses).await;
+                    self.trouble.send_replace(found.is_empty().then(|| {
+                        format!("none of the {} addresses of {} says which collector it is", known.len(), dns.name)
+                    }));
                     if let Some(list) = sightings.answer(found, &known) {
                         self.publish(&list);
                     }
                 }
                 Err(error) => {
                     (self.problem)(Problem::Lookup);
+                    self.trouble.send_replace(Some(format!("{}: {error}", dns.name)));
                     if !std::mem::replace(&mut complained, true) {
                         tracing::warn!(
                             name = dns.name,

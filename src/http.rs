@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// The longest query string, in bytes.
 const MAX_QUERY: usize = 4096;
+/// The most tasks named where the beginning of an id is that of several.
+const MAX_CANDIDATES: usize = 8;
 
 /// Why the process is not ready; empty when it is.
 pub type NotReady = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
@@ -52,7 +54,8 @@ pub fn routes(router: Router, not_ready: NotReady) -> axum::Router {
         .route("/readyz", get(ready))
         .fallback(|uri: Uri| async move { Refusal::unknown(format!("no {} here", uri.path())).into_response() })
         .method_not_allowed_fallback(|| async {
-            Refusal { status: StatusCode::METHOD_NOT_ALLOWED, error: "only GET is answered here".into(), remedy: None }
+            let error = "only GET is answered here".into();
+            Refusal { status: StatusCode::METHOD_NOT_ALLOWED, error, remedy: None, candidates: Vec::new() }
                 .into_response()
         })
         .with_state(App { router, not_ready })
@@ -87,15 +90,19 @@ impl App {
             What::Services | What::Stacks => report.rows.len() + report.tasks.len(),
         };
         if what == What::Tasks && found > 1 {
-            let ids: Vec<&str> = report.tasks.iter().take(8).map(|task| task.meta.task_id.as_str()).collect();
-            let error = format!("{name:?} is the beginning of {found} task ids: {}", ids.join(", "));
-            return Err(Refusal::bad(error, "give more of the id"));
+            let ids = report.tasks.iter().take(MAX_CANDIDATES).map(|task| task.meta.task_id.to_string());
+            return Err(Refusal {
+                status: StatusCode::CONFLICT,
+                error: format!("{name:?} is the beginning of {found} task ids"),
+                remedy: Some("give more of the id".into()),
+                candidates: ids.collect(),
+            });
         }
         if found == 0 && report.complete {
             let place = if question.scope == Scope::Local { "in this process" } else { "known" };
             let error = format!("no {} {name:?} is {place}", what.singular());
             let remedy = format!("GET /v1/{} lists what is there", what.plural());
-            return Err(Refusal { status: StatusCode::NOT_FOUND, error, remedy: Some(remedy) });
+            return Err(Refusal { remedy: Some(remedy), ..Refusal::unknown(error) });
         }
         Ok(self.document(&report, what, question.points.is_some()))
     }
@@ -125,7 +132,7 @@ async fn ring(State(app): State<App>, uri: Uri, query: Params) -> Result<Respons
     let Some(ring) = &view.ring else {
         let error = "no ring is known yet".to_string();
         let remedy = Some("see members: in the config, and /readyz".to_string());
-        return Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, error, remedy });
+        return Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, error, remedy, candidates: Vec::new() });
     };
     Ok(answer(StatusCode::OK, json::ring(ring, &view.addresses, key.as_ref())))
 }
@@ -222,14 +229,16 @@ struct Refusal {
     status: StatusCode,
     error: String,
     remedy: Option<String>,
+    /// What may have been meant.
+    candidates: Vec<String>,
 }
 
 impl Refusal {
     fn bad(error: String, remedy: &str) -> Refusal {
-        Refusal { status: StatusCode::BAD_REQUEST, error, remedy: Some(remedy.into()) }
+        Refusal { status: StatusCode::BAD_REQUEST, error, remedy: Some(remedy.into()), candidates: Vec::new() }
     }
     fn unknown(error: String) -> Refusal {
-        Refusal { status: StatusCode::NOT_FOUND, error, remedy: None }
+        Refusal { status: StatusCode::NOT_FOUND, error, remedy: None, candidates: Vec::new() }
     }
 }
 
@@ -239,13 +248,14 @@ impl From<QueryError> for Refusal {
             QueryError::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             QueryError::Ask(_) | QueryError::HoldsNothing | QueryError::NotARouter => StatusCode::BAD_REQUEST,
         };
-        Refusal { status, error: error.to_string(), remedy: None }
+        Refusal { status, error: error.to_string(), remedy: None, candidates: Vec::new() }
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        answer(self.status, json::error(&self.error, self.remedy.as_deref()))
+        let candidates: Vec<&str> = self.candidates.iter().map(String::as_str).collect();
+        answer(self.status, json::error(&self.error, self.remedy.as_deref(), &candidates))
     }
 }
 

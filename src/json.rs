@@ -84,13 +84,16 @@ pub fn document(report: &Report, what: What, owners: &dyn Fn(&TaskId) -> Vec<Mem
     json.finish()
 }
 
-/// An error document: what is wrong, and what helps.
-pub fn error(error: &str, remedy: Option<&str>) -> String {
+/// An error document: what is wrong, what helps, and what may have been meant.
+pub fn error(error: &str, remedy: Option<&str>, candidates: &[&str]) -> String {
     let mut json = Writer::new();
     json.open('{');
     json.key("error").text(error);
     if let Some(remedy) = remedy {
         json.key("remedy").text(remedy);
+    }
+    if !candidates.is_empty() {
+        json.key("candidates").texts(candidates.iter().copied());
     }
     json.close('}');
     json.finish()
@@ -164,7 +167,7 @@ fn task(json: &mut Writer, task: &TaskView, owners: &dyn Fn(&TaskId) -> Vec<Memb
     json.key("image").text_or_null(&meta.image);
     json.key("labels").open('{');
     for (name, value) in &meta.labels {
-        json.key(name).text(value);
+        json.label(name).text(value);
     }
     json.close('}');
     json.key("owners").texts(owners(&meta.task_id).iter().map(MemberId::as_str));
@@ -266,7 +269,16 @@ impl Writer {
         self.out.push(bracket);
         self.comma = true;
     }
-    fn key(&mut self, name: &str) -> &mut Writer {
+    /// A key that needs no escapes.
+    fn key(&mut self, name: &'static str) -> &mut Writer {
+        self.separate();
+        self.out.push('"');
+        self.out.push_str(name);
+        self.out.push_str("\":");
+        self.comma = false;
+        self
+    }
+    fn label(&mut self, name: &str) -> &mut Writer {
         self.text(name);
         self.out.push(':');
         self.comma = false;

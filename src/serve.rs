@@ -3,6 +3,8 @@
 //! It exists because a graceful end with a deadline and HTTP/2 keep-alive (a frozen peer is noticed) need the server's
 //! own settings. It knows no routes.
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -13,10 +15,11 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
 
 /// The most connections of one listener; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 4096;
-/// How long a client has to send a request's head.
+/// How long a client has to send a request's head; of the first, also to begin it.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 /// An HTTP/2 peer that says nothing for so long is asked, and has as long to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -79,11 +82,29 @@ pub async fn serve(listener: TcpListener, app: axum::Router, stop: CancellationT
                 continue;
             }
         };
-        let service = TowerToHyperService::new(app.clone());
+        let asked = CancellationToken::new();
+        let service = app.clone().map_request({
+            let asked = asked.clone();
+            move |request: Request<Incoming>| {
+                asked.cancel();
+                request
+            }
+        });
+        let service = TowerToHyperService::new(service);
         let connection = open.watch(server.serve_connection(TokioIo::new(connection), service).into_owned());
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(error, "a connection ended early");
+            let first = tokio::time::timeout(HEAD_DEADLINE, asked.cancelled());
+            let silent = async {
+                if first.await.is_ok() {
+                    std::future::pending().await
+                }
+            };
+            // hyper has no deadline before it knows which HTTP is spoken, nor for the first request of HTTP/2.
+            tokio::select! {
+                ended = connection => if let Err(error) = ended {
+                    tracing::debug!(error, "a connection ended early");
+                },
+                () = silent => tracing::debug!("a connection that asked nothing is closed"),
             }
             drop(place);
         });

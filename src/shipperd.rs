@@ -5,11 +5,12 @@
 //! left a swarm) it begins anew. `new` binds and spawns nothing; `run` owns every loop.
 
 use crate::clock;
-use crate::collectord::{ask_by_grpc, count_problems, measure_router, say_ring};
+use crate::collectord::{ask_by_grpc, count_problems, count_refusals, measure_router, no_ring, say_ring};
 use crate::config;
-use crate::discovery::{Discovery, Seen};
-use crate::grpc::{self, QueryApi, Who};
+use crate::discovery::{Discovery, Seen, Trouble};
+use crate::grpc::{self, Health, QueryApi, Who};
 use crate::http;
+use crate::metrics::own::Fault;
 use crate::metrics::{MetricsError, Page, ProcessMetrics, Registry, RouterMetrics, Series, ShipperMetrics};
 use crate::model::{Gen, MemberId, RingId};
 use crate::retry::Retry;
@@ -25,7 +26,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 const FIRST_RETRY: Duration = Duration::from_millis(200);
-const LAST_RETRY: Duration = Duration::from_secs(5);
 /// The most subscriptions of a stream, as a collectord's default.
 const MAX_SUBSCRIPTIONS: usize = 64;
 
@@ -52,19 +52,38 @@ impl std::fmt::Debug for Shipperd {
     }
 }
 
-/// The shipper of the node as the engine names it now; none before it answered.
+/// What is known of the engine.
+enum Engine {
+    /// It has not answered yet; why, if that is known.
+    Silent(Option<String>),
+    /// The shipper of the node as it names it now, and what is wrong with it meanwhile.
+    Known(Shipper, Trouble),
+}
+
+/// The engine as it is now.
 struct Current {
-    shipper: RwLock<Option<Shipper>>,
+    engine: RwLock<Engine>,
     member: MemberId,
     gen_: Gen,
 }
 
 impl Current {
     fn get(&self) -> Option<Shipper> {
-        self.shipper.read().unwrap_or_else(PoisonError::into_inner).clone()
+        match &*self.engine.read().unwrap_or_else(PoisonError::into_inner) {
+            Engine::Silent(_) => None,
+            Engine::Known(shipper, _) => Some(shipper.clone()),
+        }
     }
-    fn set(&self, shipper: Option<Shipper>) {
-        *self.shipper.write().unwrap_or_else(PoisonError::into_inner) = shipper;
+    fn set(&self, engine: Engine) {
+        *self.engine.write().unwrap_or_else(PoisonError::into_inner) = engine;
+    }
+    /// What is wrong with the engine, if anything is.
+    fn trouble(&self) -> Option<String> {
+        match &*self.engine.read().unwrap_or_else(PoisonError::into_inner) {
+            Engine::Silent(None) => Some("the engine has not answered yet".to_string()),
+            Engine::Silent(Some(why)) => Some(format!("the engine has not answered yet: {why}")),
+            Engine::Known(_, trouble) => trouble.borrow().clone(),
+        }
     }
 }
 
@@ -93,7 +112,7 @@ impl Shipperd {
         let metrics = ShipperMetrics::register(registry)?;
         let discovery = Discovery::new(cfg.members.clone(), cfg.replicas, ask_by_grpc(), count_problems(&process));
         let (member, gen_) = (MemberId::new("shipper").expect("a good name"), Gen(clock::process_nonce()));
-        let current = Arc::new(Current { shipper: RwLock::new(None), member: member.clone(), gen_ });
+        let current = Arc::new(Current { engine: RwLock::new(Engine::Silent(None)), member: member.clone(), gen_ });
         let view = watch::Sender::new(Arc::new(View::default()));
         let own = Some((member.clone(), current.clone() as Arc<dyn Store>));
         Ok(Shipperd {
@@ -127,14 +146,10 @@ impl Shipperd {
             roles: vec!["shipper"],
         };
         let query = QueryApi { router: self.router.clone(), who, max_subscriptions: MAX_SUBSCRIPTIONS };
-        let (current, seen) = (self.current.clone(), self.seen.clone());
-        let not_ready = move || {
-            let no_engine = current.get().is_none().then(|| "the engine has not answered yet".to_string());
-            let no_ring = seen.borrow().is_none().then(|| "no collector is known yet".to_string());
-            no_engine.into_iter().chain(no_ring).collect()
-        };
-        grpc::routes(None, query, self.cfg.limits.max_message)
-            .merge(http::routes(self.router.clone(), Arc::new(not_ready)))
+        let (current, seen, trouble) = (self.current.clone(), self.seen.clone(), self.discovery.trouble());
+        let not_ready = move || current.trouble().into_iter().chain(no_ring(&seen, &trouble)).collect();
+        let apis = grpc::routes(None, query, &Health::default(), self.cfg.limits.max_message);
+        count_refusals(apis.merge(http::routes(self.router.clone(), Arc::new(not_ready))), &self.process)
     }
 
     /// `/metrics`: its own, and the node's rows.
@@ -153,26 +168,28 @@ impl Shipperd {
         let stop = stop.child_token();
         let mut loops = JoinSet::new();
         let nudge = self.discovery.nudge();
-        loops.spawn(self.discovery.run(stop.clone()));
-        loops.spawn(say_ring(self.seen.clone(), self.process.clone(), stop.clone()));
+        let Shipperd { discovery, cfg, current, metrics, process, seen, .. } = self;
+        loops.spawn(discovery.run(stop.clone()));
+        loops.spawn(say_ring(seen.clone(), process.clone(), stop.clone()));
         let ended = loop {
-            let Some((docker, tasks)) = connect(&self.cfg, &stop).await else { break Ok(()) };
+            let Some((docker, tasks)) = connect(&cfg, &current, &metrics, &stop).await else { break Ok(()) };
             let node = docker.node().clone();
             tracing::info!(node = %node.node_name, node_id = %node.node_id, "the engine's node");
             let shipper = Shipper::new(
-                self.cfg.clone(),
+                cfg.clone(),
                 node.node_id,
                 node.node_name,
-                self.seen.clone(),
+                seen.clone(),
                 nudge.clone(),
-                self.metrics.clone(),
-                self.process.clone(),
+                metrics.clone(),
+                process.clone(),
             );
-            self.current.set(Some(shipper.clone()));
+            current.set(Engine::Known(shipper.clone(), docker.trouble()));
             let this = stop.child_token();
             let mut shipping = tokio::spawn(shipper.run(docker, this.clone()));
+            let longest = cfg.longest_pause();
             let delays = || {
-                let mut retry = Retry::new(FIRST_RETRY, LAST_RETRY);
+                let mut retry = Retry::new(FIRST_RETRY, longest);
                 std::iter::from_fn(move || Some(retry.next_delay()))
             };
             let ended = tokio::select! {
@@ -188,7 +205,7 @@ impl Shipperd {
                 Some(Err(error)) => tracing::error!(%error, "the shipper's loop ended early; it begins anew"),
                 None => drop(shipping.await),
             }
-            self.current.set(None);
+            current.set(Engine::Silent(None));
         };
         stop.cancel();
         while loops.join_next().await.is_some() {}
@@ -197,38 +214,48 @@ impl Shipperd {
 }
 
 /// The engine, however long it takes; `None` when stopped.
-async fn connect(cfg: &config::Shipper, stop: &CancellationToken) -> Option<(Docker, source::discovery::Discovery)> {
-    let mut retry = Retry::new(FIRST_RETRY, LAST_RETRY);
+async fn connect(
+    cfg: &config::Shipper,
+    current: &Current,
+    metrics: &ShipperMetrics,
+    stop: &CancellationToken,
+) -> Option<(Docker, source::discovery::Discovery)> {
+    let mut retry = Retry::new(FIRST_RETRY, cfg.longest_pause());
     let mut complained = false;
     loop {
-        let config = source::Config {
-            socket: cfg.engine.display().to_string(),
-            api_version: std::env::var("DOCKER_API_VERSION").ok(),
-            host_proc: cfg.host_proc.clone(),
-            host_sys: cfg.host_sys.clone(),
-            include: match cfg.include {
-                config::Include::Swarm => source::describe::Include::Swarm,
-                config::Include::All => source::describe::Include::All,
-            },
-            level: cfg.level,
-            labels: cfg.labels.iter().map(ToString::to_string).collect(),
-            relist: cfg.relist,
-            max_tasks: cfg.limits.max_tasks,
-        };
-        tokio::select! {
+        let error = tokio::select! {
             () = stop.cancelled() => return None,
-            connected = Docker::connect(config) => match connected {
+            connected = Docker::connect(source_config(cfg)) => match connected {
                 Ok(connected) => return Some(connected),
-                Err(error) if !std::mem::replace(&mut complained, true) => {
-                    tracing::error!(%error, "no engine to ask; trying on");
-                }
-                Err(error) => tracing::debug!(%error, "still no engine to ask"),
+                Err(error) => error,
             },
+        };
+        if !std::mem::replace(&mut complained, true) {
+            tracing::error!(%error, "no engine to ask; trying on");
         }
+        metrics.faults.of(Fault::Engine).inc();
+        current.set(Engine::Silent(Some(error.to_string())));
         tokio::select! {
             () = stop.cancelled() => return None,
             () = tokio::time::sleep(retry.next_delay()) => {}
         }
+    }
+}
+
+fn source_config(cfg: &config::Shipper) -> source::Config {
+    source::Config {
+        socket: cfg.engine.display().to_string(),
+        api_version: std::env::var("DOCKER_API_VERSION").ok(),
+        host_proc: cfg.host_proc.clone(),
+        host_sys: cfg.host_sys.clone(),
+        include: match cfg.include {
+            config::Include::Swarm => source::describe::Include::Swarm,
+            config::Include::All => source::describe::Include::All,
+        },
+        level: cfg.level,
+        labels: cfg.labels.iter().map(ToString::to_string).collect(),
+        relist: cfg.relist,
+        max_tasks: cfg.limits.max_tasks,
     }
 }
 

@@ -136,6 +136,19 @@ fn text_that_is_no_yaml_is_one_mistake_with_its_place() {
 }
 
 #[test]
+fn a_log_filter_that_is_taken_is_one_that_tracing_takes() {
+    for good in ["info", "off,swarmstats::router=debug", "warn,h2=error,swarmstats=trace"] {
+        assert_eq!(&*shipper(&format!("log: {good}\n")).unwrap().log, good);
+        assert!(tracing_subscriber::EnvFilter::try_new(good).is_ok(), "{good}");
+    }
+    // The last three are no filters to tracing either, the others mean something nobody wants.
+    for bad in ["loud", "swarmstats", "=info", "info,", "a b=info", "a[{b=\"[\"}]=info", "a[b=info", "a=b=info"] {
+        let mistake = the_mistake(shipper(&format!("log: '{bad}'\n")));
+        assert!(mistake.starts_with("line 1, column 6: log: ") && mistake.contains("no log filter"), "{mistake}");
+    }
+}
+
+#[test]
 fn mistakes_are_told_up_to_a_bound() {
     let text: String = (0..80).map(|i| format!("nonsense{i}: 1\n")).collect();
     let mistakes = shipper(&text).unwrap_err();
@@ -168,4 +181,13 @@ mod any_text {
             }
         }
     }
+}
+
+#[test]
+fn what_comes_back_is_found_within_two_intervals() {
+    let pause =
+        |interval: &str| shipper(&format!("interval: {interval}\ntakeover_after: 1m\n")).unwrap().longest_pause();
+    assert_eq!(pause("1s"), Duration::from_secs(2));
+    assert_eq!(pause("100ms"), Duration::from_secs(1), "no need to hurry more than that");
+    assert_eq!(pause("10s"), Duration::from_secs(5), "nobody shall wait long");
 }

@@ -143,7 +143,12 @@ pub(super) fn path(node: &Node) -> Result<PathBuf, Wrong> {
 pub(super) fn log(node: &Node) -> Result<Arc<str>, Wrong> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     let text = text(node)?;
-    let known = |part: &str| LEVELS.contains(&part.rsplit('=').next().unwrap_or_default());
+    // A part of what tracing's filters can say, so that whatever is taken here is taken there.
+    let module = |c: char| c.is_ascii_alphanumeric() || "_:-".contains(c);
+    let known = |part: &str| match part.split_once('=') {
+        Some((target, level)) => !target.is_empty() && target.chars().all(module) && LEVELS.contains(&level),
+        None => LEVELS.contains(&part),
+    };
     if text.split(',').all(known) {
         Ok(text.into())
     } else {

@@ -57,9 +57,13 @@ async fn serve(
     answers: &Answers,
 ) -> Result<(), Status> {
     use pb::update_stats_request::Message;
-    let first = timeout(HELLO_DEADLINE, inbound.message());
-    let first = first.await.map_err(|_| Status::deadline_exceeded("no hello came within 5 s"))??;
+    let Ok(first) = timeout(HELLO_DEADLINE, inbound.message()).await else {
+        collector.silent();
+        return Err(Status::deadline_exceeded("no hello came within 5 s"));
+    };
+    let first = first.map_err(|status| unread(collector, status))?;
     let Some(Message::Hello(hello)) = first.and_then(|first| first.message) else {
+        collector.malformed();
         return Err(Status::invalid_argument("a stream starts with a hello"));
     };
     let hello = Hello::try_from(hello).map_err(|error| invalid(collector, &error))?;
@@ -96,10 +100,16 @@ async fn batches(
             }
             message = timeout(IDLE, inbound.message()) => message,
         };
-        let message = message.map_err(|_| Status::deadline_exceeded("no batch came for 3 minutes"))??;
-        let Some(message) = message else { return Ok(()) };
-        let Some(pb::update_stats_request::Message::Batch(batch)) = message.message else {
-            continue; // a later version's message: ignored
+        let message = message.map_err(|_| Status::deadline_exceeded("no batch came for 3 minutes"))?;
+        let Some(message) = message.map_err(|status| unread(collector, status))? else { return Ok(()) };
+        collector.received(wire_len(&message));
+        let batch = match message.message {
+            Some(pb::update_stats_request::Message::Batch(batch)) => batch,
+            Some(pb::update_stats_request::Message::Hello(_)) => {
+                collector.malformed();
+                return Err(Status::invalid_argument("a stream has one hello: open another stream"));
+            }
+            None => continue, // a later version's message: ignored
         };
         let batch = Batch::try_from(batch).map_err(|error| invalid(collector, &error))?;
         match collector.batch(stream, &batch).map_err(batch_status)? {
@@ -116,6 +126,22 @@ async fn send(answers: &Answers, answer: pb::UpdateStatsResponse) -> Result<(), 
         Ok(Err(_)) => Err(Status::cancelled("the shipper has gone")),
         Err(_) => Err(Status::deadline_exceeded("the shipper reads no answers")),
     }
+}
+
+/// How many bytes a message has on the wire, the frame's header included.
+fn wire_len(message: &pb::UpdateStatsRequest) -> usize {
+    prost::Message::encoded_len(message) + 5
+}
+
+/// Counts what came and could not be read: a message that is too long, or bytes that are none. A broken connection, which
+/// has a cause of its own, is neither.
+fn unread(collector: &Collector, status: Status) -> Status {
+    match status.code() {
+        tonic::Code::OutOfRange => collector.too_long(),
+        tonic::Code::Internal if std::error::Error::source(&status).is_none() => collector.malformed(),
+        _ => {}
+    }
+    status
 }
 
 fn invalid(collector: &Collector, error: &WireError) -> Status {
@@ -187,7 +213,7 @@ impl UpdateStream {
     /// Sends a batch; how many bytes it has on the wire, frame header included.
     pub async fn send(&mut self, batch: &Batch) -> Result<usize, StreamError> {
         let message = pb::UpdateStatsRequest { message: Some(pb::update_stats_request::Message::Batch(batch.into())) };
-        let n_bytes = prost::Message::encoded_len(&message) + 5;
+        let n_bytes = wire_len(&message);
         self.batches.send(message).await.map_err(|_| StreamError::Closed)?;
         Ok(n_bytes)
     }

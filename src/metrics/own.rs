@@ -67,7 +67,7 @@ macro_rules! reasons {
 
 reasons! {
     /// Why a shipper's hello was refused.
-    HelloRefused "reason" { Old "old", Incompatible "incompatible", Full "full", Malformed "malformed", }
+    HelloRefused "reason" { Old "old", Incompatible "incompatible", Full "full", Malformed "malformed", Silent "silent", }
     /// Why something of a node was not read or not understood; `source` names them alike.
     Fault "reason" {
         Malformed "malformed", Unreadable "unreadable", Denied "denied", OpenFiles "open_files", Gone "gone",
@@ -222,6 +222,7 @@ metrics! {
         ring_mismatches: IntCounter, "ring_mismatches_total" "Messages from a process that sees another ring";
         ring_changes: IntCounter, "ring_changes_total" "Changes of the ring that discovery made";
         discovery_failures: IntCounter, "discovery_failures_total" "Look-ups of the members that failed or found nobody";
+        requests_refused: IntCounter, "requests_refused_total" "HTTP requests that were wrong: answered with 4xx";
         members_refused: IntCounter, "members_refused_total" "Members not taken because their replicas or hash version differ";
     }
 }

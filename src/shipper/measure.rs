@@ -6,8 +6,8 @@ use crate::source::{Faults, Reading, Round};
 use crate::stat::CPU;
 use std::time::Duration;
 
-/// Counts a sample round.
-pub(super) fn round(metrics: &ShipperMetrics, round: &Round, faults: &Faults, took: Duration) {
+/// Counts a sample round; `faults` of this source by now, `before` of it when last counted.
+pub(super) fn round(metrics: &ShipperMetrics, round: &Round, faults: &Faults, before: &Faults, took: Duration) {
     metrics.rounds.inc();
     metrics.round_seconds.inc_by(took.as_secs_f64());
     for (_, reading) in &round.readings {
@@ -21,7 +21,7 @@ pub(super) fn round(metrics: &ShipperMetrics, round: &Round, faults: &Faults, to
     unseen.for_each(|tail| metrics.unseen_tail_seconds.inc_by(tail as f64 / 1e9));
     for (fault, n) in faults.iter() {
         if let Some(counter) = metrics.faults.named(fault.name()) {
-            counter.inc_by(n.saturating_sub(counter.get()));
+            counter.inc_by(n.saturating_sub(before.of(fault)));
         }
     }
 }

@@ -117,6 +117,7 @@ impl Discovery {
     fn fault(&self, error: &Error, what: &str) {
         tracing::warn!(error = error as &dyn std::error::Error, "{what}");
         self.shared.table().faults().count(Fault::Engine);
+        self.shared.trouble.send_replace(Some(format!("{what}: {error}")));
     }
 
     /// Takes what the event stream gave; false if it is over.
@@ -142,7 +143,10 @@ impl Discovery {
             Done::Listed(number, answer) => {
                 self.listing = false;
                 match answer {
-                    Ok(listed) => self.watch.listed(number, &listed).into_iter().for_each(|id| self.inspect(id)),
+                    Ok(listed) => {
+                        self.shared.trouble.send_replace(None);
+                        self.watch.listed(number, &listed).into_iter().for_each(|id| self.inspect(id));
+                    }
                     Err(error) => self.fault(&error, "cannot list containers; known ones are read on"),
                 }
             }

@@ -26,6 +26,7 @@ use crate::{
 };
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use tokio::sync::watch;
 
 /// Where to look, and for what.
 #[derive(Clone, Debug)]
@@ -135,6 +136,11 @@ impl Docker {
     /// Who the node is.
     pub fn node(&self) -> &Node {
         &self.node
+    }
+
+    /// Follows what is wrong with the engine; `None` while it answers.
+    pub fn trouble(&self) -> watch::Receiver<Option<String>> {
+        self.shared.trouble.subscribe()
     }
 
     /// One tick: reads every task once, some 30 µs each; waits for nobody.

@@ -20,7 +20,7 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// The table, shared between the loop that keeps it true and the one that samples it.
 #[derive(Debug)]
@@ -28,12 +28,14 @@ pub struct Shared {
     table: Mutex<Table>,
     /// The sampler would like something looked at.
     pub wake: Notify,
+    /// What the engine did not do when it was last asked; `None` when it did.
+    pub trouble: watch::Sender<Option<String>>,
 }
 
 impl Shared {
     /// Around a table.
     pub fn new(table: Table) -> Shared {
-        Shared { table: Mutex::new(table), wake: Notify::new() }
+        Shared { table: Mutex::new(table), wake: Notify::new(), trouble: watch::Sender::new(None) }
     }
 
     /// The table. Held for one tick at most (some 30 µs a container), never across an await. A panic of another holder
