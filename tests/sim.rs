@@ -1,4 +1,47 @@
-//! The simulation.
+//! The simulation: real outboxes, aggregates, rings, wire and join in seeded worlds on a virtual clock, with crashes,
+//! freezes of both sides, one-way cuts, resets, repeats, ring changes seen at different times and clocks that differ.
+//!
+//! After every step the invariants of LEDGER.md are asked: **T** what readers answer, **L1** where every increment is,
+//! **L2** and **birth** what a scrape shows, **values**, **fresh** and **age** what a process holds, **owner** and
+//! **bounded** at quiet. `accounts` has the conservation law, `truth` the unsharded oracle, written from LEDGER's words.
+//! A world lives 110 s, 60 of them with faults; one in twenty lives on until everything is forgotten again.
+//!
+//! It deliberately has no sockets and no time of its own (that is e2e) and does not claim L3: leases come later.
+//!
+//! # What it is worth
+//!
+//! Rules of LEDGER.md taken out of the code by hand, the invariant that failed, and the first seeds (of 60; the last of 200):
+//!
+//! | without | failed | seeds |
+//! |---|---|---|
+//! | 1 a row falls when a task of it ends | values | 0 1 2 |
+//! | 1 a stat absent for a while counts again | L1 | 2 3 4 |
+//! | 1 a late stat starts at 0 for old tasks too | L1 | 0 1 2 |
+//! | 2 a newer epoch voids nothing | values | 0 6 9 |
+//! | 4 older streams are not void | stream: the check of the baselines refuses | 4 13 15 |
+//! | 4 a refused shipper keeps its epoch | T | 9 12 14 |
+//! | 6 repeats are applied | stream: the check of the baselines refuses | 1 6 8 |
+//! | 6 … and the baselines are not checked | L1 | 1 6 13 |
+//! | 8 the pool stays when it is handed over | L1 | 0 1 2 |
+//! | 9 what is acknowledged is forgotten | L1 | 0 1 2 |
+//! | 9 a scrape counts as shown before it is written | L1 | 14 39 44 |
+//! | 9 … or with what was stored since | L1 | 4 5 9 |
+//! | 10 another process: nothing comes back | L1 | 12 16 17 |
+//! | 10 the same process: what it stored comes back | L1 | 4 5 7 |
+//! | 11 given back when a member leaves the ring | L1 | 3 7 8 |
+//! | 11 given up and not counted | L1 | 10 13 15 |
+//! | 13 amounts do not wait for their 0 | birth | 0 2 3 |
+//! | 13 … and count as exposed while they wait | L1 | 4 5 12 |
+//! | 19 moved is not said, or not minded | values | 3 7 8 |
+//! | 19 what a stream may still drop expires | stream | 51 |
+//! | 20 fresh by arrival | fresh | 0 1 2 |
+//! | 20 unread is not said | values | 0 2 4 |
+//! | 21 complete without the node row | T | 3 4 8 |
+//! | 21 complete with rows that are not fresh | T | 13 15 36 |
+//! | 21 the router remembers nothing | T | 2 4 5 |
+//! | 21 the higher epoch counts though it is dead | T | 140 190 192 |
+//!
+//! "Rows instead of ended records" (1) is in the structure: there is nothing to take out.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(unreachable_pub, reason = "the parts of a test see each other")]
