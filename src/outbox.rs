@@ -295,8 +295,7 @@ impl Outbox {
     }
 
     fn forget(&mut self, now: Nanos) {
-        let width = amounts::width(self.cfg.max_catch_up);
-        let oldest = (now / width + 1).saturating_sub(self.cfg.max_catch_up / width);
+        let oldest = amounts::oldest(now, self.cfg.max_catch_up);
         self.books.drop_old(oldest);
         let mut peers = std::mem::take(&mut self.peers);
         for peer in peers.values_mut() {

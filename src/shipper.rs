@@ -142,7 +142,7 @@ impl Shipper {
     async fn sample(self, mut docker: Docker, stop: CancellationToken) {
         let interval = self.0.cfg.interval;
         let phase = Duration::from_nanos(self.0.gen_.0 % nanos(interval).max(1));
-        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + phase / 4, interval);
+        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + phase, interval);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let mut faults = source::Faults::default();
         loop {
@@ -242,6 +242,10 @@ impl Shipper {
     /// A batch goes out at least this often (LEDGER 5).
     fn beat(&self) -> Duration {
         self.0.cfg.interval.min(self.0.cfg.takeover_after / 3)
+    }
+
+    fn longest_pause(&self) -> Duration {
+        self.0.cfg.longest_pause()
     }
 
     /// A batch unanswered for so long ends its stream; reconnecting settles it.

@@ -26,7 +26,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 const FIRST_RETRY: Duration = Duration::from_millis(200);
-const LAST_RETRY: Duration = Duration::from_secs(5);
 /// The most subscriptions of a stream, as a collectord's default.
 const MAX_SUBSCRIPTIONS: usize = 64;
 
@@ -188,8 +187,9 @@ impl Shipperd {
             current.set(Engine::Known(shipper.clone(), docker.trouble()));
             let this = stop.child_token();
             let mut shipping = tokio::spawn(shipper.run(docker, this.clone()));
+            let longest = cfg.longest_pause();
             let delays = || {
-                let mut retry = Retry::new(FIRST_RETRY, LAST_RETRY);
+                let mut retry = Retry::new(FIRST_RETRY, longest);
                 std::iter::from_fn(move || Some(retry.next_delay()))
             };
             let ended = tokio::select! {
@@ -220,7 +220,7 @@ async fn connect(
     metrics: &ShipperMetrics,
     stop: &CancellationToken,
 ) -> Option<(Docker, source::discovery::Discovery)> {
-    let mut retry = Retry::new(FIRST_RETRY, LAST_RETRY);
+    let mut retry = Retry::new(FIRST_RETRY, cfg.longest_pause());
     let mut complained = false;
     loop {
         let error = tokio::select! {
@@ -241,6 +241,7 @@ async fn connect(
         }
     }
 }
+
 fn source_config(cfg: &config::Shipper) -> source::Config {
     source::Config {
         socket: cfg.engine.display().to_string(),

@@ -73,6 +73,12 @@ impl Shipper {
         read::parse(text, |root| root.section(|section| Shipper::read(section, host)))
     }
 
+    /// The longest pause between attempts to reach an engine or a collector: short enough that figures are right within
+    /// three intervals of its coming back, however long it was away.
+    pub fn longest_pause(&self) -> Duration {
+        (self.interval * 2).clamp(secs(1), secs(5))
+    }
+
     pub(super) fn read(s: &mut Section<'_>, host: &MemberId) -> Shipper {
         let local = Address { host: "127.0.0.1".to_owned(), port: 7770 };
         let local = Members::Static(vec![MemberAddr { id: host.clone(), addr: local, node: None }]);

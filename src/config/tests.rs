@@ -182,3 +182,12 @@ mod any_text {
         }
     }
 }
+
+#[test]
+fn what_comes_back_is_found_within_two_intervals() {
+    let pause =
+        |interval: &str| shipper(&format!("interval: {interval}\ntakeover_after: 1m\n")).unwrap().longest_pause();
+    assert_eq!(pause("1s"), Duration::from_secs(2));
+    assert_eq!(pause("100ms"), Duration::from_secs(1), "no need to hurry more than that");
+    assert_eq!(pause("10s"), Duration::from_secs(5), "nobody shall wait long");
+}

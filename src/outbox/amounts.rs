@@ -7,13 +7,18 @@ use std::collections::BTreeMap;
 /// How many buckets cover `max_catch_up`.
 const BUCKETS: u64 = 4;
 
-/// Amounts by (bucket, stat); a bucket is the number of `width`s since the clock's zero.
+/// Amounts by (bucket, stat); see [`bucket`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Aged(BTreeMap<(u64, Stat), u64>);
 
-/// The width of a bucket for a given `max_catch_up`.
-pub(super) fn width(max_catch_up: Nanos) -> Nanos {
-    (max_catch_up / BUCKETS).max(1)
+/// The bucket of what is read at a moment.
+pub(super) fn bucket(at: Nanos, max_catch_up: Nanos) -> u64 {
+    at / (max_catch_up / BUCKETS).max(1)
+}
+
+/// The oldest bucket to keep: nothing goes before `max_catch_up`, and all a quarter of it later.
+pub(super) fn oldest(now: Nanos, max_catch_up: Nanos) -> u64 {
+    bucket(now, max_catch_up).saturating_sub(BUCKETS)
 }
 
 impl Aged {

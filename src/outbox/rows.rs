@@ -4,7 +4,7 @@
 //! sums over the tasks read in the newest round. Increments also go to the row's pool, where the ledger's batches take
 //! them from: there a task that ran before the shipper did counts from its first reading only.
 
-use super::amounts::Aged;
+use super::amounts::{self, Aged};
 use super::{Ended, OutboxConfig, Reading};
 use crate::model::{Counts, Key, Nanos, NodeMeta, RowMeta, ServiceId, TaskId, TaskMeta, Values, bits};
 use crate::shard;
@@ -97,7 +97,7 @@ impl Books {
     ) {
         self.q += 1;
         self.previous = std::mem::replace(&mut self.monotonic, monotonic);
-        self.bucket = monotonic / super::amounts::width(cfg.max_catch_up);
+        self.bucket = amounts::bucket(monotonic, cfg.max_catch_up);
         let mut read = BTreeSet::new();
         for reading in readings {
             read.insert(reading.meta.task_id.clone());

@@ -16,9 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a connection, a stream's opening and a Hello may take.
 const OPEN: Duration = Duration::from_secs(3);
-/// Waiting between attempts: from a tenth of a second to five.
+/// The first pause between attempts; the longest is the config's.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
-const LAST_RETRY: Duration = Duration::from_secs(5);
 
 /// Why a stream ended.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +38,7 @@ pub(super) enum Ended {
 
 /// Keeps a stream to a member until stopped.
 pub(super) async fn keep(shipper: Shipper, member: MemberId, stop: CancellationToken) {
-    let mut retry = Retry::new(FIRST_RETRY, LAST_RETRY);
+    let mut retry = Retry::new(FIRST_RETRY, shipper.longest_pause());
     let mut complained = false;
     loop {
         let Some(address) = shipper.address(&member) else { return };

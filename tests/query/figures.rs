@@ -126,6 +126,14 @@ fn totals_are_the_rows_counters_and_known_is_their_running_tasks() {
     assert_eq!(stacks[0].totals.get(stat::CPU), Some(150 * SECOND));
 }
 
+#[test]
+fn no_group_has_more_fresh_tasks_than_known_ones() {
+    // A task that has just begun may be read before its row.
+    let tasks = vec![task("t1", "web", "n1"), task("t2", "web", "n1")];
+    let report = Report { rows: vec![row("n1", "web", 1)], tasks, ..Report::default() };
+    assert_eq!(groups(&report, By::Service)[0].tasks, Coverage { fresh: 2, known: 2 });
+}
+
 fn owners(_: &TaskId) -> Vec<swarmstats::model::MemberId> {
     vec![member("c2")]
 }

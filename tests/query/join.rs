@@ -202,6 +202,35 @@ fn a_newer_epoch_voids_what_its_node_said_before() {
 }
 
 #[test]
+fn a_shipper_whose_clock_was_set_back_counts_once_it_proves_that_it_lives() {
+    let at = |epoch, fresh, age| {
+        let row = with(row("n1", "burn", 0), |row| (row.version, row.fresh, row.age) = (version(epoch, 3), fresh, age));
+        let node =
+            with(node("n1", &["burn"]), |node| (node.version, node.fresh, node.age) = (version(epoch, 3), fresh, age));
+        (vec![], vec![row], vec![node])
+    };
+    let says = |member: &str, (tasks, rows, nodes)| says(holding(member, tasks, rows, nodes));
+    let epoch = |report: &Report| report.rows[0].version.epoch;
+    for turned in [false, true] {
+        let mut join = Join::new(Bounds::default());
+        assert!(join.read(vec![says("c1", at(5, true, 200))], &everything(), NOW).complete);
+        // c1 remembers the shipper that is gone; c2 is new and has not heard of its epoch.
+        let mut answers = vec![says("c1", at(5, false, 10_200)), says("c2", at(4, true, 200))];
+        if turned {
+            answers.reverse();
+        }
+        let report = join.read(answers, &everything(), NOW + 10 * SECOND);
+        assert_eq!((epoch(&report), report.complete), (4, true));
+        // What the gone one said does not come back from those who only remember it.
+        let report = join.read(vec![says("c1", at(5, false, 11_200))], &everything(), NOW + 11 * SECOND);
+        assert_eq!((epoch(&report), report.complete), (4, false));
+        // Once told, the shipper takes a higher epoch, and that counts at once.
+        let report = join.read(vec![says("c1", at(6, false, 200))], &everything(), NOW + 12 * SECOND);
+        assert_eq!((epoch(&report), report.complete), (6, false));
+    }
+}
+
+#[test]
 fn a_row_that_its_node_lists_no_more_is_gone_for_good() {
     let mut join = Join::new(Bounds::default());
     let both =
@@ -209,12 +238,17 @@ fn a_row_that_its_node_lists_no_more_is_gone_for_good() {
     assert_eq!(join.read(vec![says(both.clone())], &everything(), NOW).rows.len(), 2);
     let listed = with(node("n1", &["burn"]), |node| node.version = version(1, 11));
     // c1 answers as before: its copy of the old row must not come back.
-    let report = join.read(vec![says(both), says(holding("c2", vec![], vec![], vec![listed]))], &everything(), NOW);
+    let report =
+        join.read(vec![says(both.clone()), says(holding("c2", vec![], vec![], vec![listed]))], &everything(), NOW);
     assert_eq!((report.rows.len(), report.complete), (1, true));
     // A service that comes back has a row newer than the list.
     let back = with(row("n1", "idle", 0), |row| row.version = version(1, 12));
     let report = join.read(vec![says(holding("c1", vec![], vec![back], vec![]))], &everything(), NOW);
     assert_eq!(report.rows.len(), 2);
+    // Its predecessor does not stand for it.
+    let report = join.read(vec![says(both)], &everything(), NOW);
+    let idle = report.rows.iter().find(|row| &*row.meta.service_name == "idle").unwrap();
+    assert_eq!((idle.version.q, idle.fresh), (12, false));
     // Unless the next list does not have it either.
     let listed = with(node("n1", &["burn"]), |node| node.version = version(1, 13));
     let report = join.read(vec![says(holding("c2", vec![], vec![], vec![listed]))], &everything(), NOW);
@@ -300,6 +334,27 @@ fn what_ended_since_the_row_was_made_is_not_missing() {
 }
 
 #[test]
+fn what_ended_before_the_row_was_made_excuses_nothing() {
+    let long_over = with(ended(task("t0", "burn", "n1")), |task| task.version = version(1, 5));
+    let held = holding(
+        "c1",
+        vec![task("t1", "burn", "n1"), long_over],
+        vec![row("n1", "burn", 2)],
+        vec![node("n1", &["burn"])],
+    );
+    let report = read_once(vec![says(held)], &everything());
+    assert_eq!(missing(&report), [("1 of 2 tasks of service burn", "no member that answered has their newest sample")]);
+}
+
+#[test]
+fn a_task_that_ended_is_not_fresh_whoever_has_not_heard_of_it() {
+    let over = with(ended(task("t1", "burn", "n1")), |task| task.version = version(1, 11));
+    let answers = [over, task("t1", "burn", "n1")].map(|task| says(holding("c1", vec![task], vec![], vec![])));
+    let report = read_once(answers.into(), &single("t1"));
+    assert_eq!((report.tasks[0].ended, report.tasks[0].fresh), (true, false));
+}
+
+#[test]
 fn a_task_its_node_cannot_read_is_a_warning() {
     let stuck = stale(task("t2", "burn", "n1"), 8_000);
     let rows = vec![with(row("n1", "burn", 2), |row| row.counts.fresh = 1)];
@@ -370,4 +425,16 @@ fn a_union_is_as_complete_as_its_parts() {
     let report = join.read(narrowed(without(twelve(), "c2"), &both), &both, NOW);
     assert_eq!((report.tasks.len(), report.complete), (9, false));
     assert_eq!(missing(&report)[0].0, "3 of 12 tasks of service burn");
+}
+
+#[test]
+fn what_is_missing_is_listed_up_to_a_bound_and_the_silent_member_always() {
+    let names: Vec<String> = (0..150).map(|i| format!("s{i:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let answers = vec![says(holding("c1", vec![], vec![], vec![node("n1", &names)])), silent("c2")];
+    let report = read_once(answers, &everything());
+    assert_eq!(report.missing.len(), 102);
+    assert_eq!(missing(&report)[99], ("service id-s099 on node host-n1", "member c2 did not answer (deadline 1 s)"));
+    assert_eq!(missing(&report)[100], ("more", "only the first 100 are listed"));
+    assert_eq!(missing(&report)[101], ("member c2", "did not answer (deadline 1 s)"));
 }
