@@ -95,8 +95,8 @@ fn a_collector_that_is_told_to_go() {
         logs.iter().map(|log| fs::read_to_string(log).unwrap().lines().filter(bye).count()).collect()
     };
     let byes = n_byes();
-    signal(collector.0.id(), "TERM");
     let began = Instant::now();
+    signal(collector.0.id(), "TERM");
     let mut answered = Vec::new();
     let ended = loop {
         if let Some(ended) = collector.0.try_wait().unwrap() {
