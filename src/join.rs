@@ -7,11 +7,13 @@
 //! It deliberately adds nothing up (that is `figures`) and asks nobody (that is `router`). Tasks are not remembered.
 
 mod chosen;
+mod known;
 mod verdict;
 
 use crate::model::{MemberId, Millis, Nanos, NodeId, ServiceId, TaskId, Version};
 use crate::view::{Ask, Holding, MAX_SELECTORS, NodeView, Report, RowView, Selector, TaskView};
 use chosen::Choice;
+use known::{KnownNode, Moment, Seen, age_at, heard_at};
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 use std::sync::Arc;
 use verdict::Verdict;
@@ -35,66 +37,6 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Bounds { row_keep: 24 * 3600 * 1000, max_nodes: 10_000, max_rows: 100_000, replicas: 1 }
-    }
-}
-
-/// A moment on the clock of `now`; signed, for things may be older than that clock.
-type Moment = i128;
-
-const NANOS_PER_MILLI: Moment = 1_000_000;
-
-fn heard_at(now: Nanos, age: Millis) -> Moment {
-    Moment::from(now) - Moment::from(age) * NANOS_PER_MILLI
-}
-
-fn age_at(now: Nanos, heard: Moment) -> Millis {
-    Millis::try_from((Moment::from(now) - heard) / NANOS_PER_MILLI).unwrap_or(0)
-}
-
-/// When a key was read last, and in which reads (by number) it was returned at all and returned fresh.
-#[derive(Clone, Copy)]
-struct Seen {
-    heard: Moment,
-    returned: u64,
-    fresh: u64,
-}
-
-impl Seen {
-    fn new(read: u64, fresh: bool, heard: Moment) -> Seen {
-        Seen { heard, returned: read, fresh: if fresh { read } else { 0 } }
-    }
-    fn note(&mut self, read: u64, fresh: bool, heard: Moment) {
-        self.heard = self.heard.max(heard);
-        self.returned = read;
-        if fresh {
-            self.fresh = read;
-        }
-    }
-}
-
-struct KnownNode {
-    epoch: u64,
-    name: Arc<str>,
-    /// Of anything that came from this node.
-    heard: Moment,
-    /// The node's own row; `None` while only its rows or tasks were seen.
-    row: Option<(NodeView, Seen)>,
-    /// A row was kept that is newer than the list and not on it: the next list decides.
-    ahead: bool,
-}
-
-impl KnownNode {
-    fn new(epoch: u64, name: &Arc<str>, heard: Moment) -> KnownNode {
-        KnownNode { epoch, name: name.clone(), heard, row: None, ahead: false }
-    }
-    fn lists(&self, service: &ServiceId) -> bool {
-        self.row.as_ref().is_none_or(|(node, _)| node.meta.services.contains(service))
-    }
-    /// Whether a row is still one of this node's: of its epoch, and listed unless newer than the list.
-    fn keeps(&self, row: &RowView) -> bool {
-        row.version.epoch == self.epoch
-            && (self.lists(&row.meta.service_id)
-                || self.row.as_ref().is_none_or(|(node, _)| node.version < row.version))
     }
 }
 
@@ -160,21 +102,31 @@ impl Join {
         }
         tasks.retain(|_, task: &mut TaskView| {
             task.fresh &= !task.ended;
-            self.nodes.get(&task.meta.node_id).is_none_or(|node| node.epoch <= task.version.epoch)
+            let counts = |node: &KnownNode, epoch| epoch == node.epoch || epoch > node.epoch.max(node.void);
+            self.nodes.get(&task.meta.node_id).is_none_or(|node| counts(node, task.version.epoch))
         });
         self.report(tasks, &silent, ask, now)
     }
 
-    /// Service ids that nodes list, which `ask` may mean by name or stack and whose names are not known here: whoever
-    /// asks the members for [`rows_of`] these makes them known. Usually none; call it between [`Join::learn`] and `read`.
-    pub fn unnamed(&self, ask: &Ask) -> BTreeSet<ServiceId> {
-        let by_name = |selector: &Selector| {
-            selector.stack.is_some() || selector.service.as_deref().is_some_and(|text| !self.is_service_id(text))
-        };
-        if !ask.selectors.iter().any(|selector| selector.task.is_none() && by_name(selector)) {
+    /// Service ids that nodes list, which `ask` may mean by name or stack and whose names are not known here: whoever asks
+    /// the members for [`rows_of`] these makes them known. Usually none. `answers` are those of the read under way.
+    pub fn unnamed<'a>(
+        &mut self,
+        answers: impl Iterator<Item = &'a Holding> + Clone,
+        ask: &Ask,
+        now: Nanos,
+    ) -> BTreeSet<ServiceId> {
+        let wide = || ask.selectors.iter().filter(|selector| selector.task.is_none());
+        if !wide().any(|selector| selector.stack.is_some() || selector.service.is_some()) {
             return BTreeSet::new();
         }
-        self.listed().filter(|id| !self.rows.contains_key(*id)).cloned().collect()
+        self.learn(answers, now);
+        let is_name = |text: &str| !self.is_service_id(text);
+        if wide().any(|selector| selector.stack.is_some() || selector.service.as_deref().is_some_and(is_name)) {
+            self.listed().filter(|id| !self.rows.contains_key(*id)).cloned().collect()
+        } else {
+            BTreeSet::new()
+        }
     }
 
     /// The services that nodes have rows of, repeated for each node.
@@ -185,8 +137,19 @@ impl Join {
         self.rows.contains_key(text) || self.listed().any(|id| id.as_str() == text)
     }
 
-    /// Takes up the rows and node rows of answers; [`Join::read`] does it too, and doing it twice changes nothing.
-    pub fn learn<'a>(&mut self, holdings: impl Iterator<Item = &'a Holding> + Clone, now: Nanos) {
+    /// The remembered rows that some choice takes.
+    fn rows_of<'a>(&'a self, choices: &'a [Choice<'a>]) -> impl Iterator<Item = &'a (RowView, Seen)> {
+        let services = self.rows.iter().filter(|(id, of_service)| {
+            // A service has one name and one stack on all nodes: most are passed over at once.
+            let meta = of_service.values().next().map(|(row, _)| &*row.meta);
+            choices.iter().any(|choice| choice.takes_service(id, meta))
+        });
+        let rows = services.flat_map(|(_, of_service)| of_service.values());
+        rows.filter(|(row, _)| choices.iter().any(|choice| choice.takes_row(&row.meta)))
+    }
+
+    /// Takes up the rows and node rows of answers; doing it twice changes nothing.
+    fn learn<'a>(&mut self, holdings: impl Iterator<Item = &'a Holding> + Clone, now: Nanos) {
         let mut changed = BTreeSet::new();
         for holding in holdings.clone() {
             self.members.insert(holding.member.clone(), now);
@@ -203,6 +166,7 @@ impl Join {
                 self.admit(&task.meta.node_id, &task.meta.node_name, task.version, heard, now, &mut changed);
             }
         }
+        self.turn_back(holdings.clone(), now, &mut changed);
         self.forget(now, &mut changed);
         self.sweep(&changed);
         for row in holdings.flat_map(|holding| &holding.rows) {
@@ -232,12 +196,46 @@ impl Join {
             self.nodes.insert(id.clone(), KnownNode::new(version.epoch, name, heard));
         }
         let node = self.nodes.get_mut(id)?;
-        if version.epoch > node.epoch {
-            *node = KnownNode::new(version.epoch, name, heard);
+        if version.epoch > node.epoch.max(node.void) {
+            node.turn(version.epoch, name, heard);
             changed.insert(id.clone());
         }
+        if version.epoch != node.epoch {
+            return None;
+        }
         node.heard = node.heard.max(heard);
-        (version.epoch == node.epoch).then_some(node)
+        Some(node)
+    }
+
+    /// A shipper whose clock was set back may have a lower epoch than the one before it, until somebody tells it; if all
+    /// who could are gone, that is never. Only a living shipper's row is fresh: one read later than anything of the
+    /// epoch that counts is its successor's.
+    fn turn_back<'a>(
+        &mut self,
+        holdings: impl Iterator<Item = &'a Holding> + Clone,
+        now: Nanos,
+        changed: &mut BTreeSet<NodeId>,
+    ) {
+        let mut successors: BTreeMap<&NodeId, (Moment, u64, &Arc<str>)> = BTreeMap::new();
+        for view in holdings.clone().flat_map(|holding| &holding.nodes).filter(|view| view.fresh) {
+            let heard = heard_at(now, view.age);
+            let later = |node: &KnownNode| node.epoch != view.version.epoch && node.heard < heard;
+            if self.nodes.get(&view.meta.node_id).is_some_and(later) {
+                let new = (heard, view.version.epoch, &view.meta.node_name);
+                let best = successors.entry(&view.meta.node_id).or_insert(new);
+                *best = new.max(*best);
+            }
+        }
+        for (id, (heard, epoch, name)) in &successors {
+            if let Some(node) = self.nodes.get_mut(*id) {
+                node.turn(*epoch, name, *heard);
+                changed.insert((*id).clone());
+            }
+        }
+        let nodes = holdings.flat_map(|holding| &holding.nodes);
+        for view in nodes.filter(|view| successors.contains_key(&view.meta.node_id)) {
+            self.take_node(view, now, changed);
+        }
     }
 
     fn take_node(&mut self, view: &NodeView, now: Nanos, changed: &mut BTreeSet<NodeId>) {
@@ -346,13 +344,12 @@ impl Join {
         tasks.retain(|_, task| choices.iter().any(|choice| choice.takes_task(&task.meta)));
         let (missing, more) = Verdict::of(self, &choices, &tasks, silent, now);
         warnings.extend(more);
-        let rows = self.rows.values().flat_map(BTreeMap::values);
         let asked = self.nodes.iter().filter(|(id, node)| choices.iter().any(|c| c.takes_node(id, &node.name)));
         let nodes = asked.filter_map(|(_, node)| node.row.as_ref());
         Report {
             tasks: tasks.into_values().collect(),
-            rows: rows
-                .filter(|(row, _)| choices.iter().any(|choice| choice.takes_row(&row.meta)))
+            rows: self
+                .rows_of(&choices)
                 .map(|(row, seen)| RowView {
                     fresh: seen.fresh == self.read,
                     age: age_at(now, seen.heard),

@@ -164,7 +164,7 @@ fn task(json: &mut Writer, task: &TaskView, owners: &dyn Fn(&TaskId) -> Vec<Memb
     json.key("image").text_or_null(&meta.image);
     json.key("labels").open('{');
     for (name, value) in &meta.labels {
-        json.key(name).text(value);
+        json.label(name).text(value);
     }
     json.close('}');
     json.key("owners").texts(owners(&meta.task_id).iter().map(MemberId::as_str));
@@ -266,7 +266,16 @@ impl Writer {
         self.out.push(bracket);
         self.comma = true;
     }
-    fn key(&mut self, name: &str) -> &mut Writer {
+    /// A key that needs no escapes.
+    fn key(&mut self, name: &'static str) -> &mut Writer {
+        self.separate();
+        self.out.push('"');
+        self.out.push_str(name);
+        self.out.push_str("\":");
+        self.comma = false;
+        self
+    }
+    fn label(&mut self, name: &str) -> &mut Writer {
         self.text(name);
         self.out.push(':');
         self.comma = false;

@@ -142,7 +142,7 @@ impl Shipper {
     async fn sample(self, mut docker: Docker, stop: CancellationToken) {
         let interval = self.0.cfg.interval;
         let phase = Duration::from_nanos(self.0.gen_.0 % nanos(interval).max(1));
-        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + phase / 4, interval);
+        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + phase, interval);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             tokio::select! {

@@ -115,8 +115,7 @@ impl Join {
         choice: &Choice<'_>,
         tasks: &BTreeMap<TaskId, TaskView>,
     ) -> BTreeMap<ServiceId, Rank> {
-        let rows = self.rows.values().flat_map(BTreeMap::values).map(|(row, _)| row);
-        let of_rows = rows.filter(|row| choice.takes_row(&row.meta)).map(|row| {
+        let of_rows = self.rows_of(std::slice::from_ref(choice)).map(|(row, _)| {
             let id = &row.meta.service_id;
             (id, (Match::of(text, id.as_str(), &row.meta.service_name), row.counts.running > 0, row.meta.since))
         });

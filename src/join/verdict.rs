@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// More than this many things of one kind are summed up.
 const NAMED: usize = 8;
+/// No more entries than this are listed, of what is missing and of warnings, beside the members.
+const LISTED: usize = 100;
 
 pub(super) struct Verdict<'a> {
     join: &'a Join,
@@ -59,8 +61,16 @@ impl<'a> Verdict<'a> {
 
     fn lacks(&mut self, what: impl Into<String>, why: impl Into<String>) {
         let missing = Missing { what: what.into(), why: why.into() };
-        if !self.missing.contains(&missing) {
+        if self.missing.len() < LISTED && !self.missing.contains(&missing) {
             self.missing.push(missing);
+        } else if self.missing.len() == LISTED {
+            self.missing.push(Missing { what: "more".into(), why: format!("only the first {LISTED} are listed") });
+        }
+    }
+
+    fn warn(&mut self, warning: String) {
+        if self.warnings.len() < LISTED {
+            self.warnings.push(warning);
         }
     }
 
@@ -138,10 +148,9 @@ impl<'a> Verdict<'a> {
                 _ => found.stale += 1,
             }
         }
-        let whole: Vec<_> = self.choices.iter().filter(|choice| choice.is_whole()).collect();
         let mut gaps: BTreeMap<&ServiceId, Gap<'_>> = BTreeMap::new();
-        let rows = self.join.rows.values().flat_map(BTreeMap::values).map(|(row, _)| row);
-        for row in rows.filter(|row| whole.iter().any(|choice| choice.takes_row(&row.meta))) {
+        let whole = |row: &RowView| self.choices.iter().any(|choice| choice.is_whole() && choice.takes_row(&row.meta));
+        for (row, _) in self.join.rows_of(self.choices).filter(|(row, _)| whole(row)) {
             let meta = &row.meta;
             let found = found.get(&(&meta.service_id, &meta.node_id));
             let gap = gaps.entry(&meta.service_id).or_default();
@@ -162,7 +171,7 @@ impl<'a> Verdict<'a> {
             if gap.unreadable > 0 {
                 let text =
                     format!("{} of {} tasks of service {name} cannot be read on their node", gap.unreadable, gap.known);
-                self.warnings.push(text);
+                self.warn(text);
             }
         }
     }
@@ -180,7 +189,7 @@ impl<'a> Verdict<'a> {
                 None if !found.is_empty() => {}
                 None if self.silent.len() < self.join.bounds.replicas && silent_node.is_none() => {}
                 Some(age) if self.silent.is_empty() && silent_node.is_none() => {
-                    self.warnings.push(format!("{what}: no sample for {}", seconds(age)));
+                    self.warn(format!("{what}: no sample for {}", seconds(age)));
                 }
                 age => {
                     let node = silent_node.map(|(id, _)| BTreeSet::from([id])).unwrap_or_default();
@@ -234,7 +243,7 @@ impl<'a> Verdict<'a> {
             if !incomplete {
                 self.warnings.push(format!("{what} did not answer ({why})"));
             } else if self.missing.iter().all(|missing| missing.what != what) {
-                self.lacks(what, format!("did not answer ({why})"));
+                self.missing.push(Missing { what, why: format!("did not answer ({why})") });
             }
         }
     }

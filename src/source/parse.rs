@@ -582,7 +582,9 @@ mod tests {
         assert_eq!(bad, 0);
     }
 
-    fn v1_io(text: &[u8]) -> (Vec<(Device, [Option<u64>; 2])>, Bad) {
+    type Row = (Device, [Option<u64>; 2]);
+
+    fn v1_io(text: &[u8]) -> (Vec<Row>, Bad) {
         let mut rows = Vec::new();
         let bad = blkio(text, |device, row| rows.push((device, row)));
         (rows, bad)

@@ -81,8 +81,10 @@ fn ask_stack(name: &str) -> Ask {
     ask(Selector { stack: Some(name.into()), ..Selector::default() })
 }
 
-fn holdings(answers: &Answers) -> impl Iterator<Item = &Holding> + Clone {
-    answers.iter().filter_map(|(_, answer)| answer.as_ref().ok())
+/// Names are learned first, as the router does it.
+fn tell_names(join: &mut Join, answers: &Answers) {
+    let holdings = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok());
+    assert!(join.unnamed(holdings, &service("web"), NOW).is_empty());
 }
 
 /// Short enough that some of the ages above are beyond it.
@@ -206,10 +208,9 @@ fn same_figures(mut report: Report) -> Report {
 proptest! {
     #[test]
     fn sharding_is_invisible(swarm in any_swarm(1), ask in any_ask()) {
-        // Names are learned first, as the router does it.
         let read = |answers: Answers| {
             let mut join = Join::new(Bounds::default());
-            join.learn(holdings(&answers), NOW);
+            tell_names(&mut join, &answers);
             join.read(narrowed(answers, &ask), &ask, NOW)
         };
         let (whole, cut) = (read(vec![says(swarm.whole("one"))]), read(swarm.answers(&BTreeSet::new())));
@@ -236,7 +237,7 @@ proptest! {
     fn with_two_copies_one_silent_member_hides_nothing(swarm in any_swarm(2), ask in any_ask(), of in 0..4usize) {
         let mut join = Join::new(Bounds { replicas: 2, ..Bounds::default() });
         let answers = swarm.answers(&[of].into());
-        join.learn(holdings(&answers), NOW);
+        tell_names(&mut join, &answers);
         let report = join.read(narrowed(answers, &ask), &ask, NOW);
         let is_single = ask.selectors.iter().any(|selector| selector.task.is_some());
         prop_assert!(report.complete || (is_single && report.tasks.is_empty()), "{:?}", report.missing);

@@ -202,6 +202,35 @@ fn a_newer_epoch_voids_what_its_node_said_before() {
 }
 
 #[test]
+fn a_shipper_whose_clock_was_set_back_counts_once_it_proves_that_it_lives() {
+    let at = |epoch, fresh, age| {
+        let row = with(row("n1", "burn", 0), |row| (row.version, row.fresh, row.age) = (version(epoch, 3), fresh, age));
+        let node =
+            with(node("n1", &["burn"]), |node| (node.version, node.fresh, node.age) = (version(epoch, 3), fresh, age));
+        (vec![], vec![row], vec![node])
+    };
+    let says = |member: &str, (tasks, rows, nodes)| says(holding(member, tasks, rows, nodes));
+    let epoch = |report: &Report| report.rows[0].version.epoch;
+    for turned in [false, true] {
+        let mut join = Join::new(Bounds::default());
+        assert!(join.read(vec![says("c1", at(5, true, 200))], &everything(), NOW).complete);
+        // c1 remembers the shipper that is gone; c2 is new and has not heard of its epoch.
+        let mut answers = vec![says("c1", at(5, false, 10_200)), says("c2", at(4, true, 200))];
+        if turned {
+            answers.reverse();
+        }
+        let report = join.read(answers, &everything(), NOW + 10 * SECOND);
+        assert_eq!((epoch(&report), report.complete), (4, true));
+        // What the gone one said does not come back from those who only remember it.
+        let report = join.read(vec![says("c1", at(5, false, 11_200))], &everything(), NOW + 11 * SECOND);
+        assert_eq!((epoch(&report), report.complete), (4, false));
+        // Once told, the shipper takes a higher epoch, and that counts at once.
+        let report = join.read(vec![says("c1", at(6, false, 200))], &everything(), NOW + 12 * SECOND);
+        assert_eq!((epoch(&report), report.complete), (6, false));
+    }
+}
+
+#[test]
 fn a_row_that_its_node_lists_no_more_is_gone_for_good() {
     let mut join = Join::new(Bounds::default());
     let both =
@@ -370,4 +399,16 @@ fn a_union_is_as_complete_as_its_parts() {
     let report = join.read(narrowed(without(twelve(), "c2"), &both), &both, NOW);
     assert_eq!((report.tasks.len(), report.complete), (9, false));
     assert_eq!(missing(&report)[0].0, "3 of 12 tasks of service burn");
+}
+
+#[test]
+fn what_is_missing_is_listed_up_to_a_bound_and_the_silent_member_always() {
+    let names: Vec<String> = (0..150).map(|i| format!("s{i:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let answers = vec![says(holding("c1", vec![], vec![], vec![node("n1", &names)])), silent("c2")];
+    let report = read_once(answers, &everything());
+    assert_eq!(report.missing.len(), 102);
+    assert_eq!(missing(&report)[99], ("service id-s099 on node host-n1", "member c2 did not answer (deadline 1 s)"));
+    assert_eq!(missing(&report)[100], ("more", "only the first 100 are listed"));
+    assert_eq!(missing(&report)[101], ("member c2", "did not answer (deadline 1 s)"));
 }

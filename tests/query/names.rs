@@ -3,8 +3,8 @@
 use crate::fixtures::*;
 use std::sync::Arc;
 use swarmstats::join::{Bounds, Join, rows_of};
-use swarmstats::model::{ServiceId, TaskId};
-use swarmstats::view::{RowView, Selector, TaskView};
+use swarmstats::model::ServiceId;
+use swarmstats::view::{MAX_SELECTORS, RowView, Selector, TaskView};
 
 /// A row of the service `id` that is called `web`.
 fn web(id: &str, running: u64, since: u64) -> RowView {
@@ -108,28 +108,36 @@ fn a_listed_service_whose_name_nobody_told_may_be_the_one_asked_for() {
     assert_eq!(missing(&report), [("service s2 on node host-n1", "no member that answered holds it")]);
 
     // Its id is asked for, once; then its name is known and it is not the one.
-    let unnamed = join.unnamed(&service("web"));
-    assert_eq!(unnamed.iter().map(ServiceId::as_str).collect::<Vec<_>>(), ["s2"]);
-    assert!(join.unnamed(&service("s2")).is_empty(), "an id needs no name");
-    let question = rows_of(&unnamed);
+    let mut unnamed = |text: &str| join.unnamed([].iter(), &service(text), NOW);
+    assert!(unnamed("s2").is_empty(), "an id needs no name");
+    let ids = unnamed("web");
+    assert_eq!(ids.iter().map(ServiceId::as_str).collect::<Vec<_>>(), ["s2"]);
+    let question = rows_of(&ids);
     let s2 = with(row("n1", "other", 0), |row| Arc::make_mut(&mut row.meta).service_id = ServiceId::new("s2").unwrap());
     let held = holding("c2", vec![web_task("t1", "s2")], vec![s2], vec![]);
     let answer = answer_of(&held, &question);
     assert_eq!((answer.tasks.len(), answer.rows.len()), (0, 1), "rows alone");
-    join.learn([&answer].into_iter(), NOW);
-    assert!(join.unnamed(&service("web")).is_empty());
+    assert!(join.unnamed([answer].iter(), &service("web"), NOW).is_empty());
     assert!(join.read(vec![listed(), of(web("s1", 0, 1_000))], &service("web"), NOW).complete);
 }
 
 #[test]
 fn a_stack_is_asked_for_by_name_and_needs_all_names() {
-    let ask = ask(Selector { stack: Some("demo".into()), ..Selector::default() });
-    let mut join = Join::new(Bounds::default());
-    join.learn([&holding("c1", vec![], vec![], vec![listing(&["s1"])])].into_iter(), NOW);
-    assert_eq!(join.unnamed(&ask).len(), 1);
-    assert!(
-        join.unnamed(&everything()).is_empty() && join.unnamed(&of_node("n1")).is_empty(),
-        "all of them are asked for"
-    );
-    assert!(join.unnamed(&single(TaskId::new("s1").unwrap().as_str())).is_empty());
+    let stack = ask(Selector { stack: Some("demo".into()), ..Selector::default() });
+    let told = [holding("c1", vec![], vec![], vec![listing(&["s1"])])];
+    let unnamed = |ask: &swarmstats::view::Ask| Join::new(Bounds::default()).unnamed(told.iter(), ask, NOW).len();
+    assert_eq!(unnamed(&stack), 1);
+    assert_eq!((unnamed(&everything()), unnamed(&of_node("n1"))), (0, 0), "all of them are asked for");
+    assert_eq!(unnamed(&single("s1")), 0);
+}
+
+#[test]
+fn many_unnamed_services_are_asked_for_at_once() {
+    let many = |n: usize| rows_of(&(0..n).map(|i| ServiceId::new(format!("s{i}")).unwrap()).collect());
+    assert_eq!(many(MAX_SELECTORS).selectors.len(), MAX_SELECTORS);
+    let all = many(MAX_SELECTORS + 1);
+    assert_eq!(all.check(), Ok(()));
+    let held = holding("c1", vec![task("t1", "web", "n1")], vec![row("n1", "web", 1)], vec![]);
+    let answer = answer_of(&held, &all);
+    assert_eq!((answer.tasks.len(), answer.rows.len()), (0, 1));
 }

@@ -74,8 +74,9 @@ pub struct Accounts {
     pub over: Money,
     /// Not counted.
     pub under: Money,
-    /// Something was given up without knowing what became of it.
-    pub gave_up: bool,
+    /// How often something was given up without knowing what became of it, or without its being scraped in time.
+    pub n_dropped: u64,
+    pub n_unconfirmed: u64,
     /// How often something went back to a pool.
     pub n_returned: u64,
 }
@@ -109,15 +110,25 @@ impl Accounts {
             if let Cause::Answer { process, stored, .. } = cause {
                 packet.acked |= process == packet.process && id.2 <= stored;
             }
+            if let Cause::Answer { process, exposed, .. } = cause
+                && process == packet.process
+                && id.2 <= exposed
+                && !left.is_zero()
+            {
+                return violation("L1", format!("packet {id:?} is said to be exposed and still owed"));
+            }
             if gone.is_zero() {
                 continue;
             }
             packet.owed = left;
             match cause {
-                Cause::GivenUp if packet.acked => packet.unconfirmed += gone,
+                Cause::GivenUp if packet.acked => {
+                    packet.unconfirmed += gone;
+                    self.n_unconfirmed += 1;
+                }
                 Cause::GivenUp => {
                     packet.dropped += gone;
-                    self.gave_up = true;
+                    self.n_dropped += 1;
                 }
                 Cause::Answer { process, exposed, .. } | Cause::Dead { process, exposed }
                     if process == packet.process && id.2 <= exposed =>

@@ -3,8 +3,9 @@
 use crate::check::{Checked, violation};
 use crate::money::Money;
 use crate::net::{Arrival, ConnId, Down, Up};
+use crate::plan::{ENDED_KEEP, HEAL, MAX_ROUND_TRIP, QUIET, ROW_KEEP, STALE_KEEP, member, ring};
 use crate::rng::Rng;
-use crate::world::{Actor, ENDED_KEEP, Event, HEAL, MAX_ROUND_TRIP, ROW_KEEP, STALE_KEEP, World, member, ring};
+use crate::world::{Actor, Event, World};
 use swarmstats::aggregate::{Aggregate, AggregateConfig, BatchError, HelloError, Mark, Stored, StreamId};
 use swarmstats::message::{Batch, Bye, Hello};
 use swarmstats::model::{Gen, Nanos};
@@ -198,7 +199,7 @@ impl World {
         self.log(|_| {
             format!("{gen_:?}: scraped by server {server}, {}", if fate < 150 { "body lost" } else { "ingested" })
         });
-        if self.now < crate::world::QUIET {
+        if self.now < QUIET {
             self.accounts.body(gen_, &scrape, &ledger, fate >= 150, self.now)?;
         }
         match fate {

@@ -2,7 +2,8 @@
 
 use crate::check::Checked;
 use crate::net::Way;
-use crate::world::{Actor, Event, HEAL, World};
+use crate::plan::HEAL;
+use crate::world::{Actor, Event, World};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {

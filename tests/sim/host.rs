@@ -102,6 +102,9 @@ impl Host {
         if self.tasks.len() < 5 && rng.chance(60) {
             self.start(wall, 0, rng);
             happened.push("task started");
+            if self.tasks.last().is_some_and(|task| task.unread > 0) {
+                happened.push("task first met unreadable");
+            }
         }
         if !self.tasks.is_empty() && rng.chance(50) {
             let at = rng.below(self.tasks.len() as u64) as usize;

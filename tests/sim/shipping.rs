@@ -5,8 +5,9 @@ use crate::check::Checked;
 use crate::host::carried;
 use crate::money::Money;
 use crate::net::{Arrival, ConnId, Down, Up};
+use crate::plan::{HEAL, MAX_CATCH_UP, QUIET, ROW_KEEP, WALL, member, ring};
 use crate::truth::Life;
-use crate::world::{Actor, Event, MAX_CATCH_UP, ROW_KEEP, WALL, World, member, ring};
+use crate::world::{Actor, Event, World};
 use std::collections::BTreeMap;
 use swarmstats::model::{Gen, MemberId};
 use swarmstats::outbox::{Outbox, OutboxConfig};
@@ -102,8 +103,8 @@ impl World {
             return Ok(());
         }
         let Some(shipper) = &mut self.shippers[node] else { return Ok(()) };
-        let (wall, still) = (shipper.wall + self.now, self.now >= crate::world::QUIET);
-        let happened = self.hosts[node].live(wall, self.now >= crate::world::HEAL, self.calm || still, &mut self.rng);
+        let (wall, still) = (shipper.wall + self.now, self.now >= QUIET);
+        let happened = self.hosts[node].live(wall, self.now >= HEAL, self.calm || still, &mut self.rng);
         let (readings, ended) = self.hosts[node].read(&mut self.rng);
         let monotonic = (shipper.monotonic + self.now) * 1_000_000;
         self.lives[shipper.life].observe(self.now, &readings, &ended);
@@ -187,10 +188,7 @@ impl World {
         self.log(|_| format!("node {node}: batch {n} to {to}"));
         let at = self.net.send_up(conn, &Up::Batch(batch), self.now, &mut self.rng);
         self.at(at, Event::Up(conn));
-        if self.cfg.kinds.contains(&crate::faults::Fault::Repeat)
-            && self.now < crate::world::HEAL
-            && self.rng.chance(60)
-        {
+        if self.cfg.kinds.contains(&crate::faults::Fault::Repeat) && self.now < HEAL && self.rng.chance(60) {
             let at = self.net.repeat(conn, self.now, &mut self.rng).unwrap_or(self.now);
             self.at(at, Event::Up(conn));
         }
@@ -291,8 +289,8 @@ impl World {
         open.iter().try_for_each(|member| self.close(node, member))?;
         let Some(shipper) = self.shippers[node].take() else { return Ok(()) };
         self.lives[shipper.life].died = Some(self.now);
-        self.lost_pools += Money::of(&shipper.outbox.pooled());
-        self.dropped += Money::of(&shipper.outbox.dropped());
+        self.shares.lost += Money::of(&shipper.outbox.pooled());
+        self.shares.lost += Money::of(&shipper.outbox.dropped());
         self.note("shipper died");
         self.log(|_| format!("node {node}: shipper dies"));
         self.accounts.shipper_died(node)?;
