@@ -4,6 +4,8 @@
 //! Starts an engine of its own (socket, data and containers in a temporary folder) and ends it. Needs root, and the
 //! programs that [`engine::Engine::start`] names; it installs nothing.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may")]
+
 mod engine;
 
 use engine::Engine;

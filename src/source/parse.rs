@@ -582,9 +582,9 @@ mod tests {
         assert_eq!(bad, 0);
     }
 
-    type Row = (Device, [Option<u64>; 2]);
+    type V1Row = (Device, [Option<u64>; 2]);
 
-    fn v1_io(text: &[u8]) -> (Vec<Row>, Bad) {
+    fn v1_io(text: &[u8]) -> (Vec<V1Row>, Bad) {
         let mut rows = Vec::new();
         let bad = blkio(text, |device, row| rows.push((device, row)));
         (rows, bad)

@@ -244,29 +244,28 @@ impl Reader {
         if self.blkio.is_empty() {
             return;
         }
-        let found = self.blkio.iter().position(|(file, _)| {
-            slurp(file, &mut scratch.buffer).is_ok_and(|n| parse::blkio_has_data(&scratch.buffer[..n]))
+        let found = self.blkio.iter().enumerate().find_map(|(place, (file, _))| {
+            let n = slurp(file, &mut scratch.buffer).ok()?;
+            parse::blkio_has_data(&scratch.buffer[..n]).then_some((place, n))
         });
-        let Some(found) = found else {
+        let Some((place, n)) = found else {
             // Read, and nothing there yet: zeros, as an empty file of the chosen ones would say.
             for row in [&BLKIO_BYTES, &BLKIO_OPS] {
                 parse_row(row, b"", &mut self.figures, &mut scratch.around);
             }
             return;
         };
-        let (bytes, ops) = self.blkio.swap_remove(found);
+        let (bytes, ops) = self.blkio.swap_remove(place);
         self.blkio.clear();
+        parse_row(&BLKIO_BYTES, &scratch.buffer[..n], &mut self.figures, &mut scratch.around);
         self.files.push((&BLKIO_BYTES, bytes));
-        if self.mask & BLKIO_OPS.gives != 0 {
-            // Without it its stats go back to being absent.
-            self.figures.lose(BLKIO_OPS.gives);
-            self.files.extend(File::open(ops).ok().map(|file| (&BLKIO_OPS, file)));
-        }
-        for place in self.files.len().saturating_sub(2)..self.files.len() {
-            let (row, file) = &self.files[place];
-            if let Ok(n) = slurp(file, &mut scratch.buffer) {
-                parse_row(row, &scratch.buffer[..n], &mut self.figures, &mut scratch.around);
-            }
+        self.figures.lose(BLKIO_OPS.gives);
+        if self.mask & BLKIO_OPS.gives != 0
+            && let Ok(file) = File::open(ops)
+            && let Ok(n) = slurp(&file, &mut scratch.buffer)
+        {
+            parse_row(&BLKIO_OPS, &scratch.buffer[..n], &mut self.figures, &mut scratch.around);
+            self.files.push((&BLKIO_OPS, file));
         }
     }
 }

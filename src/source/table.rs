@@ -7,7 +7,7 @@
 use super::{
     Fault, Faults,
     cgroup::{Host, Target},
-    engine::api::Stats,
+    engine::{STATS_DEADLINE, api::Stats},
     reader::{Gone, Reader, Scratch, Unseen},
     record::Record,
 };
@@ -17,6 +17,9 @@ use crate::{
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::{collections::BTreeMap, sync::Arc};
+
+/// For how long an engine's record stands for the container it is of, before that counts as unread: two attempts.
+pub const MAX_RECORD_AGE: Nanos = 2 * STATS_DEADLINE.as_nanos() as Nanos;
 
 /// The clock of all readings, in nanoseconds: it never steps, and stands still while the machine sleeps.
 pub fn monotonic() -> Nanos {
@@ -41,7 +44,7 @@ pub struct Round {
 pub enum Reading {
     /// Read from the kernel in this round.
     Fresh(Values),
-    /// The engine's last record, which is this old.
+    /// The engine's last record, which is this old: at most [`MAX_RECORD_AGE`].
     Aged {
         /// What it says.
         values: Values,
@@ -58,8 +61,8 @@ pub enum Unread {
     /// Its cgroup is gone, and the engine has not said yet what became of it.
     #[error("its cgroup is gone, and the engine has not said what became of it")]
     Gone,
-    /// Its cgroup cannot be seen, and the engine has given no record of it.
-    #[error("its cgroup cannot be seen from the shipper, and the engine has given no record of it")]
+    /// Its cgroup cannot be seen, and the engine has given no record of it, or none for long.
+    #[error("its cgroup cannot be seen from the shipper, and the engine gives no record of it")]
     NoRecord,
 }
 
@@ -153,10 +156,10 @@ impl Table {
                         Reading::Unread(Unread::Gone)
                     }
                 },
-                By::Engine { record, at: Some(at), .. } => {
-                    Reading::Aged { values: record.last().clone(), age: monotonic.saturating_sub(*at) }
-                }
-                By::Engine { at: None, .. } => Reading::Unread(Unread::NoRecord),
+                By::Engine { record, at, .. } => match at.map(|at| monotonic.saturating_sub(at)) {
+                    Some(age) if age <= MAX_RECORD_AGE => Reading::Aged { values: record.last().clone(), age },
+                    _ => Reading::Unread(Unread::NoRecord),
+                },
             };
             readings.push((task.meta.clone(), reading));
         }

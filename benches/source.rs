@@ -1,0 +1,179 @@
+//! What a tick over a node's containers costs, against raw reads of the same files held open, in the same run.
+//!
+//! Makes plain cgroups with a process each (named like containers, below `swarmstats-bench`, removed at the end), so it
+//! needs root and no engine. Both sides are measured in CPU time of this thread, taking turns in who is first.
+//! Budgets (DESIGN §9): 1.5 × with all busy, 0.8 × with 9 of 10 idle.
+
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    time::{ClockId, clock_gettime},
+};
+use std::{
+    collections::BTreeSet,
+    env,
+    error::Error,
+    fs::{self, File},
+    hint::black_box,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+use swarmstats::{
+    model::NodeId,
+    source::{
+        Node,
+        cgroup::{Host, Target},
+        describe::Container,
+        table::Table,
+    },
+    stat::Level,
+};
+
+const CONTAINERS: usize = 60;
+const ROUNDS: usize = 30;
+const PAUSE: Duration = Duration::from_millis(300);
+const ROLE: &str = "SWARMSTATS_BENCH_ROLE";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    match env::var(ROLE).as_deref() {
+        Ok("busy") => loop {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_micros(200) {}
+            sleep(Duration::from_millis(20));
+        },
+        Ok(_) => loop {
+            sleep(Duration::from_secs(3600));
+        },
+        Err(_) => {}
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err("making cgroups needs root: run this bench as root".into());
+    }
+    for (what, every, budget) in [("all busy", 1, 1.5), ("9 of 10 idle", 10, 0.8)] {
+        let (ours, raw, files) = measure(every)?;
+        let ratio = ours / raw;
+        println!(
+            "{what:13} {ours:6.2} µs a container and sample, raw reads of its {files} files {raw:6.2} µs: {ratio:.2} × (budget {budget})"
+        );
+    }
+    Ok(())
+}
+
+/// µs per container and sample, ours and raw, and how many files a container has; one container of `every` is busy.
+fn measure(every: usize) -> Result<(f64, f64, usize), Box<dyn Error>> {
+    let group = Group::new(every)?;
+    let mut table = Table::new(Host::new("/proc", "/sys")?, Level::Standard, CONTAINERS);
+    let before = descriptors()?;
+    for (id, process) in &group.containers {
+        let container =
+            Container { id, name: id, image: "", labels: &Default::default(), started_at: 0, shares_netns: false };
+        let target = Target {
+            container_id: id.clone(),
+            pid: process.id(),
+            cgroup_parent: String::new(),
+            network: true,
+            started_at: 0,
+        };
+        table.started(container.task(&node()?, &[])?, target, 0);
+    }
+    let files = opened(&before)?;
+    let mut buffer = vec![0; 64 * 1024];
+    let (mut ours, mut raw) = (0, 0);
+    for round in 0..ROUNDS {
+        sleep(PAUSE);
+        for turn in [round % 2, 1 - round % 2] {
+            let begun = cpu_time();
+            if turn == 0 {
+                black_box(table.sample());
+                ours += cpu_time() - begun;
+            } else {
+                for file in &files {
+                    black_box(file.read_at(&mut buffer, 0)?);
+                }
+                raw += cpu_time() - begun;
+            }
+        }
+    }
+    let per = |nanos: u64| nanos as f64 / 1000.0 / (ROUNDS * CONTAINERS) as f64;
+    Ok((per(ours), per(raw), files.len() / CONTAINERS))
+}
+
+fn node() -> Result<Node, Box<dyn Error>> {
+    Ok(Node { node_id: NodeId::new("bench")?, node_name: "bench".into(), memory_total_bytes: None, online_cpus: None })
+}
+
+fn cpu_time() -> u64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+fn descriptors() -> Result<BTreeSet<PathBuf>, Box<dyn Error>> {
+    Ok(fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.path()).collect())
+}
+
+/// The files that the table opened, opened once more: exactly the same ones.
+fn opened(before: &BTreeSet<PathBuf>) -> Result<Vec<File>, Box<dyn Error>> {
+    let new = descriptors()?;
+    let paths = new.difference(before).filter_map(|descriptor| fs::read_link(descriptor).ok());
+    Ok(paths.filter(|path| path.is_file()).map(File::open).collect::<Result<_, _>>()?)
+}
+
+/// Cgroups in every hierarchy, each with a process.
+struct Group {
+    folders: Vec<PathBuf>,
+    containers: Vec<(String, Child)>,
+}
+
+impl Group {
+    fn new(every: usize) -> Result<Group, Box<dyn Error>> {
+        let top = Path::new("/sys/fs/cgroup");
+        let unified = top.join("cgroup.controllers").exists();
+        let mut folders: Vec<PathBuf> = if unified {
+            vec![top.to_owned()]
+        } else {
+            // Mounted apart or together, under whatever name; `cpuset` takes no process without being set up first.
+            let mounted = fs::read_dir(top)?.flatten().map(|entry| entry.path());
+            let wanted = |path: &PathBuf| !path.ends_with("cpuset") && path.join("cgroup.procs").exists();
+            mounted.filter(wanted).collect()
+        };
+        folders.iter_mut().for_each(|folder| folder.push("swarmstats-bench"));
+        let mut group = Group { folders, containers: Vec::new() };
+        for folder in &group.folders {
+            fs::create_dir_all(folder)?;
+            if unified {
+                fs::write(folder.join("cgroup.subtree_control"), "+cpu +memory +io +pids")?;
+            }
+        }
+        for n in 0..CONTAINERS {
+            let role = if n % every == 0 { "busy" } else { "idle" };
+            // A network namespace of its own, as a container has.
+            let mut command = Command::new("unshare");
+            let process = command.arg("--net").arg(env::current_exe()?).env(ROLE, role).stdin(Stdio::null()).spawn()?;
+            let (id, pid) = (format!("{n:064x}"), process.id().to_string());
+            group.containers.push((id.clone(), process));
+            for folder in group.folders.iter().map(|folder| folder.join(&id)) {
+                fs::create_dir_all(&folder)?;
+                fs::write(folder.join("cgroup.procs"), &pid)?;
+            }
+        }
+        sleep(Duration::from_secs(1));
+        Ok(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for (_, process) in &mut self.containers {
+            kill_process(Pid::from_child(process), Signal::KILL).ok();
+            process.wait().ok();
+        }
+        for folder in &self.folders {
+            for (id, _) in &self.containers {
+                fs::remove_dir(folder.join(id)).ok();
+            }
+            fs::remove_dir(folder).ok();
+        }
+    }
+}
