@@ -12,12 +12,13 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use swarmstats::aggregate::{Aggregate, AggregateConfig, Stored, StreamId};
 use swarmstats::codec::{Baseline, Decoded, Encoder, Layout};
-use swarmstats::message::{Batch, Hello};
+use swarmstats::grpc::UpdateStream;
+use swarmstats::message::{Batch, Hello, Hi};
 use swarmstats::model::{Gen, Key, MemberId, RingId, TaskId, Values};
 use swarmstats::outbox::Outbox;
 use swarmstats::shard::Ring;
 use swarmstats::stat::Level;
-use swarmstats::wire::pb;
+use swarmstats::wire::{Answer, pb};
 
 const TICKS: usize = 60;
 const ROUNDS: usize = 7;
@@ -34,6 +35,7 @@ fn main() {
     wire();
     codec();
     ingest();
+    ingest_by_grpc();
     owners();
 }
 
@@ -76,11 +78,11 @@ struct Shipping {
 
 impl Shipping {
     fn new(node: SyntheticNode, ring: &std::sync::Arc<Ring>) -> Shipping {
-        let outbox = common::outbox(&node, ring);
+        let outbox = common::outbox(&node, ring, SECOND);
         Shipping { outbox, node, members: ring.members().iter().map(|member| member.id.clone()).collect() }
     }
 
-    fn hello(&mut self, member: &MemberId, hi: impl FnOnce(&Hello) -> swarmstats::message::Hi) -> Hello {
+    fn hello(&mut self, member: &MemberId, hi: impl FnOnce(&Hello) -> Hi) -> Hello {
         let hello = self.outbox.hello(member);
         self.outbox.greeted(member, hello.k, &Ok(hi(&hello)), self.node.clock(), common::WALL);
         hello
@@ -88,14 +90,7 @@ impl Shipping {
 
     fn hello_to_all(&mut self) {
         for member in self.members.clone() {
-            self.hello(&member, |hello| swarmstats::message::Hi {
-                gen_: Gen(1),
-                stored: 0,
-                exposed: 0,
-                token: 1,
-                draining: false,
-                ring_id: hello.ring_id,
-            });
+            self.hello(&member, hi);
         }
     }
 
@@ -111,6 +106,11 @@ impl Shipping {
         }
         batches
     }
+}
+
+/// The greeting of a process that knows nothing yet.
+fn hi(hello: &Hello) -> Hi {
+    Hi { gen_: Gen(1), stored: 0, exposed: 0, token: 1, draining: false, ring_id: hello.ring_id }
 }
 
 /// As it goes over a connection, gRPC's five bytes included.
@@ -228,6 +228,44 @@ fn store(aggregate: &mut Aggregate, stream: &StreamId, batch: &Batch, now: u64) 
     assert!(matches!(stored, Stored::Acked { repeat: false, .. }), "{stored:?}");
 }
 
+/// The same through gRPC on loopback: CPU time of the collectord's thread, which does all its work.
+fn ingest_by_grpc() {
+    let served = common::served::start(1).remove(0);
+    let (ring, runtime) = (common::ring(1), common::served::runtime());
+    for (what, mix, _) in MIXES {
+        let mut nodes = Vec::new();
+        for number in 0..20 {
+            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 40, mix), &ring);
+            let hello = shipping.outbox.hello(&served.member);
+            let hello = Hello { epoch: swarmstats::clock::boottime(), ..hello };
+            let opened = runtime.block_on(async {
+                let channel = swarmstats::grpc::connect(&served.address()).await.expect("it listens");
+                let mut stream = UpdateStream::open(channel, &hello, 8 << 20).await.expect("it answers");
+                (stream.next().await.expect("it answers"), stream)
+            });
+            let (Answer::Greeting(greeting), stream) = opened else { panic!("no greeting: {:?}", opened.0) };
+            shipping.outbox.greeted(&served.member, hello.k, &greeting, 0, common::WALL);
+            nodes.push((shipping, stream));
+        }
+        let mut cpu = Vec::new();
+        for _ in 0..TICKS {
+            let batches: Vec<Batch> = nodes.iter_mut().map(|(shipping, _)| shipping.round().remove(0)).collect();
+            let before = served.cpu();
+            runtime.block_on(async {
+                for ((_, stream), batch) in nodes.iter_mut().zip(&batches) {
+                    stream.send(batch).await.expect("it reads");
+                }
+                for (_, stream) in &mut nodes {
+                    assert!(matches!(stream.next().await, Ok(Answer::Ack(_))));
+                }
+            });
+            cpu.push((served.cpu() - before).as_nanos() as f64);
+        }
+        let millions = 1000.0 * 1000.0 / median(cpu);
+        line(&format!("gRPC, {what}"), millions, "M/s", ("budget", 0.3), Some(Budget::AtLeast(0.3)));
+    }
+}
+
 /// Million samples a second and core, of 20 nodes with 50 tasks each; every task of a batch counts, changed or not.
 fn ingest() {
     println!("\ntaking batches, M task samples a second and core; baseline: plain protobuf into a HashMap");
@@ -304,17 +342,7 @@ fn memory() {
     let sent: Vec<(Hello, Vec<u8>)> = (0..400)
         .map(|number| {
             let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 400, common::USUAL), &ring);
-            shipping.hello_to_all();
-            let hello = shipping.outbox.hello(&member);
-            let hi = swarmstats::message::Hi {
-                gen_: Gen(1),
-                stored: 0,
-                exposed: 0,
-                token: 1,
-                draining: false,
-                ring_id: hello.ring_id,
-            };
-            shipping.outbox.greeted(&member, hello.k, &Ok(hi), 0, common::WALL);
+            let hello = shipping.hello(&member, hi);
             (hello, bytes(&shipping.round()[0]))
         })
         .collect();

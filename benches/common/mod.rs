@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "not every bench uses every helper")]
 
+pub mod served;
+
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,8 +167,8 @@ fn change(values: &mut Values, stat: Stat, rng: &mut Rng) {
     values.set(stat, if down { before.saturating_sub(step) } else { before + step });
 }
 
-/// A shipper's outbox that began a second before its first round, as long ago as `SyntheticNode`'s tasks did not.
-pub fn outbox(node: &SyntheticNode, ring: &Arc<Ring>) -> Outbox {
+/// The outbox of a shipper that started after its tasks, a second before the first round.
+pub fn outbox(node: &SyntheticNode, ring: &Arc<Ring>, interval: u64) -> Outbox {
     let cfg = OutboxConfig {
         node_id: node.node_id.clone(),
         node_name: node.tasks[0].0.node_name.clone(),
@@ -174,8 +176,8 @@ pub fn outbox(node: &SyntheticNode, ring: &Arc<Ring>) -> Outbox {
         started_monotonic: 0,
         nonce: 1,
         stats: Level::Standard.mask(),
-        interval: SECOND,
-        lease: 3 * SECOND,
+        interval,
+        lease: 3 * interval,
         row_keep: 86_400 * SECOND,
         max_catch_up: 120 * SECOND,
     };
