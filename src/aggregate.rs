@@ -178,7 +178,8 @@ impl Aggregate {
             return Err(HelloError::Full(self.nodes.len()));
         }
         let node = self.nodes.entry(hello.node_id.clone()).or_insert_with(Node::new);
-        if (hello.epoch, hello.k) <= (node.epoch, node.k) {
+        let another = hello.epoch == node.epoch && hello.nonce != node.nonce;
+        if another || (hello.epoch, hello.k) <= (node.epoch, node.k) {
             return Err(HelloError::Old(Refused {
                 highest_epoch: node.epoch,
                 reason: format!(

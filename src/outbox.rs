@@ -166,7 +166,8 @@ impl Outbox {
     }
 
     /// The answer to the Hello of stream `k`; `wall` is the wall clock, for a new epoch. Answers to older streams are
-    /// void. Returns whether a refusal made a new epoch.
+    /// void. Returns whether it is a refusal by a process that had accepted this shipper before: another one speaks for
+    /// the node. (One whose clock was set back may be refused by each process once, and is alone.)
     pub fn greeted(&mut self, member: &MemberId, k: u64, greeting: &Greeting, now: Nanos, wall: Millis) -> bool {
         let Some(peer) = self.peers.get_mut(member).filter(|peer| peer.is_current(k)) else { return false };
         match greeting {
@@ -174,10 +175,14 @@ impl Outbox {
                 self.n = self.n.max(hi.stored);
                 let back = peer.hi(hi, now);
                 self.give_back(back);
+                false
             }
-            Err(refused) => self.new_epoch(wall.max(refused.highest_epoch.saturating_add(1))),
+            Err(refused) => {
+                let accepted_before = peer.accepted();
+                self.new_epoch(wall.max(refused.highest_epoch.saturating_add(1)));
+                accepted_before
+            }
         }
-        greeting.is_err()
     }
 
     /// The acknowledgement of a batch of stream `k`.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "props/codec.rs"]
+mod codec;
 #[path = "props/shard.rs"]
 mod shard;
 

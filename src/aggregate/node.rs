@@ -66,6 +66,8 @@ pub(super) struct Node {
     /// The current stream; older ones are void.
     pub(super) epoch: u64,
     pub(super) k: u64,
+    /// Of the shipper process that has this epoch.
+    pub(super) nonce: u64,
     /// Its connection stands, and its entries were not forgotten.
     pub(super) open: bool,
     pub(super) lease: Nanos,
@@ -100,6 +102,7 @@ impl Node {
         Node {
             epoch: 0,
             k: 0,
+            nonce: 0,
             open: false,
             lease: 0,
             interval: 0,
@@ -128,7 +131,7 @@ impl Node {
         if hello.epoch > self.epoch {
             (self.stored, self.exposed) = (0, 0);
         }
-        (self.epoch, self.k, self.open) = (hello.epoch, hello.k, true);
+        (self.epoch, self.k, self.nonce, self.open) = (hello.epoch, hello.k, hello.nonce, true);
         (self.lease, self.interval) = (nanos(hello.lease), nanos(hello.interval));
         (self.layout, self.chain, self.token) = (layout, hello.k, None);
         self.heard = now;

@@ -78,6 +78,11 @@ impl Peer {
         self.stream.as_ref().is_some_and(|stream| stream.k == k)
     }
 
+    /// Its process has accepted a stream of this shipper.
+    pub(super) fn accepted(&self) -> bool {
+        self.process.is_some()
+    }
+
     pub(super) fn close(&mut self) {
         (self.stream, self.ready) = (None, false);
     }

@@ -3,7 +3,7 @@
 use crate::faults::Fault;
 use crate::rng::Rng;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use swarmstats::model::MemberId;
 use swarmstats::shard::{Member, Ring};
 
@@ -49,7 +49,7 @@ impl Config {
             n_servers: rng.between(1, 3) as usize,
             scrape_every: rng.between(3_000, 9_000),
             kinds,
-            to_the_end: seed % 20 == 0,
+            to_the_end: seed.is_multiple_of(20),
         }
     }
 }
@@ -60,8 +60,8 @@ pub fn member(number: usize) -> MemberId {
 
 /// Rings are pure and dear: one per membership for all worlds.
 pub fn ring(members: u8, replicas: u8) -> Arc<Ring> {
-    static RINGS: OnceLock<Mutex<BTreeMap<(u8, u8), Arc<Ring>>>> = OnceLock::new();
-    let mut rings = RINGS.get_or_init(Mutex::default).lock().unwrap();
+    static RINGS: Mutex<BTreeMap<(u8, u8), Arc<Ring>>> = Mutex::new(BTreeMap::new());
+    let mut rings = RINGS.lock().unwrap();
     let make = || {
         let of = (0..8).filter(|bit| members >> bit & 1 == 1);
         Arc::new(Ring::new(of.map(|bit| Member { id: member(bit), node: None }), replicas).unwrap())

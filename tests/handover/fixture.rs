@@ -1,0 +1,212 @@
+//! One shipper of node `n1` and a few collectors, on one clock, with messages handed over by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use swarmstats::aggregate::{Aggregate, AggregateConfig, HelloError, Stored, StreamId};
+use swarmstats::model::{Gen, Labels, MemberId, Nanos, NodeId, ServiceId, TaskId, TaskMeta, Values};
+use swarmstats::outbox::{Ended, Outbox, OutboxConfig, Reading};
+use swarmstats::shard::{Member, Ring};
+use swarmstats::stat::{CPU, Level, Stat};
+use swarmstats::view::{Ask, Holding, RowView, Selector, TaskView};
+
+pub(crate) const SECOND: Nanos = 1_000_000_000;
+/// The wall clock when the shipper starts.
+pub(crate) const STARTED: u64 = 1_700_000_000_000;
+
+pub(crate) fn member(id: &str) -> MemberId {
+    MemberId::new(id).unwrap()
+}
+
+pub(crate) fn service(id: &str) -> ServiceId {
+    ServiceId::new(id).unwrap()
+}
+
+pub(crate) fn ring(members: &[&str]) -> Arc<Ring> {
+    let members = members.iter().map(|id| Member { id: member(id), node: None });
+    Arc::new(Ring::new(members, 1).unwrap())
+}
+
+pub(crate) fn shipper_of(node: &str, nonce: u64) -> OutboxConfig {
+    OutboxConfig {
+        node_id: NodeId::new(node).unwrap(),
+        node_name: node.into(),
+        started: STARTED,
+        started_monotonic: 0,
+        nonce,
+        stats: Level::All.mask(),
+        interval: SECOND,
+        lease: 3 * SECOND,
+        row_keep: 3600 * SECOND,
+        max_catch_up: 120 * SECOND,
+    }
+}
+
+pub(crate) fn process(id: &str, gen_: u64, now: Nanos) -> Aggregate {
+    let cfg = AggregateConfig {
+        member: member(id),
+        gen_: Gen(gen_),
+        replicas: 1,
+        points: 3,
+        ended_keep: 600 * SECOND,
+        stale_keep: 600 * SECOND,
+        row_keep: 3600 * SECOND,
+        max_round_trip: SECOND,
+        max_tasks: 100,
+        max_nodes: 10,
+    };
+    Aggregate::new(cfg, ring(&[id]).id(), now)
+}
+
+/// A task that started so many seconds after the shipper (or before it).
+pub(crate) fn task(id: &str, service_id: &str, started: i64) -> Arc<TaskMeta> {
+    Arc::new(TaskMeta {
+        task_id: TaskId::new(id).unwrap(),
+        task_name: id.into(),
+        slot: "".into(),
+        service_id: service(service_id),
+        service_name: service_id.into(),
+        stack: "".into(),
+        node_id: NodeId::new("n1").unwrap(),
+        node_name: "n1".into(),
+        container_id: format!("{id}-1").into(),
+        image: "busybox".into(),
+        started_at: STARTED.saturating_add_signed(started * 1000),
+        labels: Labels::new(),
+        shares_netns: false,
+    })
+}
+
+pub(crate) fn read(meta: &Arc<TaskMeta>, values: &[(Stat, u64)]) -> Reading {
+    Reading { meta: meta.clone(), values: Some(values.iter().copied().collect()) }
+}
+
+pub(crate) fn unread(meta: &Arc<TaskMeta>) -> Reading {
+    Reading { meta: meta.clone(), values: None }
+}
+
+pub(crate) fn cpu(meta: &Arc<TaskMeta>, value: u64) -> Reading {
+    read(meta, &[(CPU, value)])
+}
+
+pub(crate) struct Swarm {
+    pub(crate) now: Nanos,
+    pub(crate) outbox: Outbox,
+    pub(crate) collectors: BTreeMap<MemberId, Aggregate>,
+    streams: BTreeMap<MemberId, StreamId>,
+}
+
+impl Swarm {
+    /// A shipper and these collectors, the first processes of their members.
+    pub(crate) fn new(ids: &[&str]) -> Swarm {
+        Swarm {
+            now: 10 * SECOND,
+            outbox: Outbox::new(shipper_of("n1", 1), ring(ids)),
+            collectors: ids.iter().map(|id| (member(id), process(id, 1, 0))).collect(),
+            streams: BTreeMap::new(),
+        }
+    }
+
+    /// A second passes, the shipper reads its node.
+    pub(crate) fn observe(&mut self, readings: Vec<Reading>, ended: Vec<Ended>) {
+        self.now += SECOND;
+        self.outbox.observe(self.now, readings, ended);
+    }
+
+    /// Reads, and tells every collector.
+    pub(crate) fn round(&mut self, readings: Vec<Reading>) {
+        self.observe(readings, Vec::new());
+        self.tell();
+    }
+
+    /// Every destination gets what is due, and its answer comes back.
+    pub(crate) fn tell(&mut self) {
+        for id in self.outbox.destinations() {
+            if self.collectors.contains_key(&id) {
+                self.tell_one(&id);
+            }
+        }
+    }
+
+    pub(crate) fn tell_one(&mut self, id: &MemberId) {
+        if !self.streams.contains_key(id) {
+            self.open(id).unwrap();
+        }
+        if let Some(Stored::Acked { ack, .. }) = self.send(id) {
+            let k = self.streams[id].k;
+            self.outbox.acked(id, k, &ack, self.now);
+        }
+    }
+
+    /// A new stream; an earlier one is given up.
+    pub(crate) fn open(&mut self, id: &MemberId) -> Result<(), HelloError> {
+        let hello = self.outbox.hello(id);
+        let hi = self.collectors.get_mut(id).unwrap().hello(&hello, self.now)?;
+        self.outbox.greeted(id, hello.k, &Ok(hi), self.now, STARTED);
+        self.streams.insert(id.clone(), StreamId::of(&hello));
+        Ok(())
+    }
+
+    /// A batch, if one is due, without its answer.
+    pub(crate) fn send(&mut self, id: &MemberId) -> Option<Stored> {
+        let batch = self.outbox.next_batch(id, self.now)?;
+        Some(self.collectors.get_mut(id).unwrap().batch(&self.streams[id], &batch, self.now).unwrap())
+    }
+
+    pub(crate) fn stream(&self, id: &MemberId) -> StreamId {
+        self.streams[id].clone()
+    }
+
+    /// The connection is lost on both sides.
+    pub(crate) fn cut(&mut self, id: &MemberId) {
+        if let Some(stream) = self.streams.remove(id) {
+            self.outbox.closed(id, stream.k);
+            self.collectors.get_mut(id).unwrap().closed(&stream);
+        }
+    }
+
+    /// The process dies and another one of the member starts.
+    pub(crate) fn restart(&mut self, id: &MemberId, gen_: u64) {
+        self.cut(id);
+        self.collectors.insert(id.clone(), process(id.as_str(), gen_, self.now));
+    }
+
+    /// A scrape of one member, fully written: the CPU time it shows of a service.
+    pub(crate) fn scrape(&mut self, id: &MemberId, of: &str) -> Option<u64> {
+        let collector = self.collectors.get_mut(id).unwrap();
+        let scrape = collector.scrape(self.now);
+        collector.scraped(&scrape.mark, self.now);
+        let found = scrape.services.iter().find(|shown| shown.service_id == service(of));
+        found.and_then(|shown| shown.counters.get(CPU))
+    }
+
+    pub(crate) fn hold(&self, id: &MemberId) -> Holding {
+        let ask = Ask { selectors: vec![Selector::everything()], points: 0 };
+        self.collectors[id].hold(&ask, self.now)
+    }
+
+    pub(crate) fn task(&self, id: &MemberId, task: &str) -> Option<TaskView> {
+        self.hold(id).tasks.into_iter().find(|view| view.meta.task_id.as_str() == task)
+    }
+
+    pub(crate) fn row(&self, id: &MemberId, of: &str) -> Option<RowView> {
+        self.hold(id).rows.into_iter().find(|row| row.meta.service_id == service(of))
+    }
+
+    /// CPU time in the ledger of a member.
+    pub(crate) fn ledger(&self, id: &MemberId, of: &str) -> u64 {
+        self.collectors[id].ledger().get(&service(of)).map_or(0, |values| values.or_zero(CPU))
+    }
+
+    /// CPU time that waits to be handed over.
+    pub(crate) fn pooled(&self, of: &str) -> u64 {
+        of_cpu(&self.outbox.pooled(), of)
+    }
+
+    pub(crate) fn dropped(&self, of: &str) -> u64 {
+        of_cpu(&self.outbox.dropped(), of)
+    }
+}
+
+fn of_cpu(amounts: &BTreeMap<ServiceId, Values>, of: &str) -> u64 {
+    amounts.get(&service(of)).map_or(0, |values| values.or_zero(CPU))
+}
