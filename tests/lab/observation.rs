@@ -189,11 +189,18 @@ fn cpu_windows(lab: &Lab) -> Vec<CpuWindow> {
 /// Of each task the engine's record, and of our readings around it the nearest.
 fn engine_and_ours(lab: &Lab, tasks: &[Value]) -> Vec<(Reading, Reading)> {
     let mut ours = vec![our_cpu(lab, tasks)];
-    let engine = engine_cpu(lab, tasks);
-    for _ in 0..4 {
+    let mut look = || {
+        sleep(Duration::from_millis(200));
         ours.push(our_cpu(lab, tasks));
-        sleep(Duration::from_millis(300));
-    }
+    };
+    let engine = scope(|scope| {
+        let engine = scope.spawn(|| engine_cpu(lab, tasks));
+        while !engine.is_finished() {
+            look();
+        }
+        engine.join().unwrap()
+    });
+    (0..4).for_each(|_| look());
     let nearest = |(place, engine): (usize, Reading)| {
         let apart = |reading: &Reading| (reading.0 - engine.0).abs();
         let readings = ours.iter().map(|readings| readings[place]);
