@@ -177,13 +177,16 @@ fn cpu_windows(lab: &Lab) -> Vec<CpuWindow> {
     sleep(Duration::from_secs(23));
     let last = engine_and_ours(lab, &tasks);
     let percent = |from: Reading, to: Reading| (100.0 * (to.1 - from.1) / (to.0 - from.0), to.0 - from.0);
-    let window = |((task, first), last): ((&Value, &(Reading, Reading)), &(Reading, Reading))| CpuWindow {
-        task: text(task, "name").into(),
-        engine: percent(first.0, last.0),
-        ours: percent(first.1, last.1),
-        apart: (first.0.0 - first.1.0).abs().max((last.0.0 - last.1.0).abs()),
+    let window = |place: usize| {
+        let ((engine_first, ours_first), (engine_last, ours_last)) = (first[place], last[place]);
+        CpuWindow {
+            task: text(&tasks[place], "name").into(),
+            engine: percent(engine_first, engine_last),
+            ours: percent(ours_first, ours_last),
+            apart: (engine_first.0 - ours_first.0).abs().max((engine_last.0 - ours_last.0).abs()),
+        }
     };
-    tasks.iter().zip(&first).zip(&last).map(window).collect()
+    (0..tasks.len()).map(window).collect()
 }
 
 /// Of each task the engine's record, and of our readings around it the nearest.
