@@ -73,7 +73,6 @@ fn series() -> Series {
         }),
         values: values(&[(stat::RX_BYTES, 1_024)]),
         fresh: 2,
-        dropped: Values::default(),
     };
     Series {
         tasks: LabelCache::default().tasks(tasks),
