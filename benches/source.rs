@@ -1,9 +1,15 @@
-//! What a tick over a node's containers costs, against raw reads of the same files held open, in the same run.
+//! What a shipper costs, reading alone and end to end, against raw reads of the same files held open, in the same run.
+//!
+//! End to end is a tick over the node's containers, the outbox, a batch made, coded and sent over gRPC to a collectord
+//! on loopback, and its answer taken: all on this thread, the collectord on another.
 //!
 //! Makes plain cgroups with a process each (named like containers, below `swarmstats-bench`, removed at the end), so it
 //! needs root and no engine. Both sides are measured in CPU time of this thread, taking turns in who is first.
 //! Budgets (DESIGN §9): 1.5 × with all busy, 0.8 × with 9 of 10 idle.
 
+mod common;
+
+use common::served::{Served, runtime, start};
 use rustix::{
     process::{Pid, Signal, kill_process},
     time::{ClockId, clock_gettime},
@@ -21,14 +27,18 @@ use std::{
     time::{Duration, Instant},
 };
 use swarmstats::{
+    clock,
+    grpc::{self, UpdateStream},
     model::NodeId,
+    outbox::{Outbox, OutboxConfig, Reading},
     source::{
-        Node,
+        self, Node,
         cgroup::{Host, Target},
         describe::Container,
         table::Table,
     },
     stat::Level,
+    wire::Answer,
 };
 
 const CONTAINERS: usize = 60;
@@ -51,18 +61,31 @@ fn main() -> Result<(), Box<dyn Error>> {
     if !rustix::process::geteuid().is_root() {
         return Err("making cgroups needs root: run this bench as root".into());
     }
+    let served = start(1).remove(0);
+    println!("µs of CPU per container and sample, {CONTAINERS} containers");
     for (what, every, budget) in [("all busy", 1, 1.5), ("9 of 10 idle", 10, 0.8)] {
-        let (ours, raw, files) = measure(every)?;
-        let ratio = ours / raw;
+        let Cost { reading, sending, raw, files } = measure(every, &served)?;
+        let ratio = (reading + sending) / raw;
+        let verdict = if ratio <= budget { "met" } else { "NOT MET" };
         println!(
-            "{what:13} {ours:6.2} µs a container and sample, raw reads of its {files} files {raw:6.2} µs: {ratio:.2} × (budget {budget})"
+            "{what:13} reading {reading:6.2}, outbox and sending {sending:6.2}; raw reads of the {files} files {raw:6.2}: \
+             reading {:.2} ×, end to end {ratio:.2} ×   ≤ {budget} {verdict}",
+            reading / raw
         );
     }
     Ok(())
 }
 
-/// µs per container and sample, ours and raw, and how many files a container has; one container of `every` is busy.
-fn measure(every: usize) -> Result<(f64, f64, usize), Box<dyn Error>> {
+/// µs per container and sample, and how many files a container has.
+struct Cost {
+    reading: f64,
+    sending: f64,
+    raw: f64,
+    files: usize,
+}
+
+/// One container of `every` is busy.
+fn measure(every: usize, served: &Served) -> Result<Cost, Box<dyn Error>> {
     let group = Group::new(every)?;
     let mut table = Table::new(Host::new("/proc", "/sys")?, Level::Standard, CONTAINERS);
     let before = descriptors()?;
@@ -80,14 +103,18 @@ fn measure(every: usize) -> Result<(f64, f64, usize), Box<dyn Error>> {
     }
     let files = opened(&before)?;
     let mut buffer = vec![0; 64 * 1024];
-    let (mut ours, mut raw) = (0, 0);
+    let mut shipping = Shipping::open(served)?;
+    let (mut reading, mut sending, mut raw) = (0, 0, 0);
     for round in 0..ROUNDS {
         sleep(PAUSE);
         for turn in [round % 2, 1 - round % 2] {
             let begun = cpu_time();
             if turn == 0 {
-                black_box(table.sample());
-                ours += cpu_time() - begun;
+                let sampled = table.sample();
+                let read = cpu_time();
+                shipping.send(sampled)?;
+                reading += read - begun;
+                sending += cpu_time() - read;
             } else {
                 for file in &files {
                     black_box(file.read_at(&mut buffer, 0)?);
@@ -97,7 +124,64 @@ fn measure(every: usize) -> Result<(f64, f64, usize), Box<dyn Error>> {
         }
     }
     let per = |nanos: u64| nanos as f64 / 1000.0 / (ROUNDS * CONTAINERS) as f64;
-    Ok((per(ours), per(raw), files.len() / CONTAINERS))
+    Ok(Cost { reading: per(reading), sending: per(sending), raw: per(raw), files: files.len() / CONTAINERS })
+}
+
+/// What a shipper does with a round: the outbox, and a stream to the one member there is.
+struct Shipping<'a> {
+    outbox: Outbox,
+    served: &'a Served,
+    runtime: tokio::runtime::Runtime,
+    stream: UpdateStream,
+    k: u64,
+}
+
+impl Shipping<'_> {
+    fn open(served: &Served) -> Result<Shipping<'_>, Box<dyn Error>> {
+        let cfg = OutboxConfig {
+            node_id: NodeId::new("bench")?,
+            node_name: "bench".into(),
+            started: clock::wall(),
+            started_monotonic: clock::monotonic(),
+            nonce: clock::process_nonce(),
+            stats: Level::Standard.mask(),
+            interval: common::SECOND,
+            lease: 3 * common::SECOND,
+            row_keep: 86_400 * common::SECOND,
+            max_catch_up: 120 * common::SECOND,
+        };
+        let (mut outbox, runtime) = (Outbox::new(cfg, common::ring(1)), runtime());
+        let hello = outbox.hello(&served.member);
+        let (stream, answer) = runtime.block_on(async {
+            let channel = grpc::connect(&served.address()).await?;
+            let mut stream = UpdateStream::open(channel, &hello, 8 << 20).await?;
+            let answer = stream.next().await?;
+            Ok::<_, Box<dyn Error>>((stream, answer))
+        })?;
+        let Answer::Greeting(greeting) = answer else { return Err("no greeting".into()) };
+        outbox.greeted(&served.member, hello.k, &greeting, clock::monotonic(), clock::wall());
+        Ok(Shipping { outbox, served, runtime, stream, k: hello.k })
+    }
+
+    fn send(&mut self, round: source::Round) -> Result<(), Box<dyn Error>> {
+        let readings = round.readings.into_iter().map(|(meta, reading)| Reading {
+            meta,
+            values: match reading {
+                source::Reading::Fresh(values) | source::Reading::Aged { values, .. } => Some(values),
+                source::Reading::Unread(_) => None,
+            },
+        });
+        self.outbox.observe(round.monotonic, readings, None);
+        let member = &self.served.member;
+        let batch = self.outbox.next_batch(member, clock::monotonic()).ok_or("no batch is due")?;
+        let answer = self.runtime.block_on(async {
+            self.stream.send(&batch).await?;
+            self.stream.next().await
+        })?;
+        let Answer::Ack(ack) = answer else { return Err("no ack".into()) };
+        self.outbox.acked(member, self.k, &ack, clock::monotonic());
+        Ok(())
+    }
 }
 
 fn node() -> Result<Node, Box<dyn Error>> {

@@ -162,7 +162,12 @@ async fn ask(options: &Options, forgiving: bool) -> Result<Heard, Error> {
 /// Asks for one name, or for everything. A task's name may be a service's: then its tasks are meant.
 async fn ask_one(options: &Options, name: Option<&str>) -> Result<(Answer, Reply), Error> {
     let all = format!("/v1/{}", options.view.plural());
-    let Some(name) = name.map(encoded) else { return ask_path(options, &all).await };
+    let Some(name) = name.map(encoded) else {
+        let (mut answer, reply) = ask_path(options, &all).await?;
+        // As docker stats: what has ended is shown to those who ask for it by name.
+        answer.rows.retain(|row| row.state.as_deref() != Some("ended"));
+        return Ok((answer, reply));
+    };
     let found = ask_path(options, &format!("{all}/{name}")).await;
     let no_task = match found {
         Err(Error::Answer(answer::Error::Unknown(why))) if options.view == What::Tasks => why,

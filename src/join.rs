@@ -8,13 +8,15 @@
 
 mod chosen;
 mod known;
+mod merge;
 mod verdict;
 
 use crate::model::{MemberId, Millis, Nanos, NodeId, ServiceId, TaskId, Version};
 use crate::view::{Ask, Holding, MAX_SELECTORS, NodeView, Report, RowView, Selector, TaskView};
 use chosen::Choice;
 use known::{KnownNode, Moment, Seen, age_at, heard_at};
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use merge::merge;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use verdict::Verdict;
 
@@ -138,7 +140,7 @@ impl Join {
     }
 
     /// The remembered rows that some choice takes.
-    fn rows_of<'a>(&'a self, choices: &'a [Choice<'a>]) -> impl Iterator<Item = &'a (RowView, Seen)> {
+    fn rows_taken<'a>(&'a self, choices: &'a [Choice<'a>]) -> impl Iterator<Item = &'a (RowView, Seen)> {
         let services = self.rows.iter().filter(|(id, of_service)| {
             // A service has one name and one stack on all nodes: most are passed over at once.
             let meta = of_service.values().next().map(|(row, _)| &*row.meta);
@@ -350,7 +352,7 @@ impl Join {
         Report {
             tasks: tasks.into_values().collect(),
             rows: self
-                .rows_of(&choices)
+                .rows_taken(&choices)
                 .map(|(row, seen)| RowView {
                     fresh: seen.fresh == self.read,
                     age: age_at(now, seen.heard),
@@ -393,27 +395,4 @@ pub fn rows_of(services: &BTreeSet<ServiceId>) -> Ask {
         services.iter().map(|id| Selector { service: Some(id.as_str().into()), ..no_task.clone() }).collect()
     };
     Ask { selectors, points: 0 }
-}
-
-/// The newer of two views of a task. Within an epoch a key is as fresh as any answer proves, for a newer version is a
-/// later reading; at equal versions a live one, one that knows the reading before, and a primary's win, in this order.
-fn merge(tasks: &mut BTreeMap<TaskId, TaskView>, new: TaskView) {
-    fn rank(task: &TaskView) -> (Version, bool, bool, bool, usize) {
-        (task.version, !task.ended, task.previous.is_some(), task.primary, task.points.len())
-    }
-    match tasks.entry(new.meta.task_id.clone()) {
-        Entry::Vacant(place) => drop(place.insert(new)),
-        Entry::Occupied(mut place) => {
-            let old = place.get_mut();
-            let (fresh, age) = match old.version.epoch.cmp(&new.version.epoch) {
-                std::cmp::Ordering::Less => (new.fresh, new.age),
-                std::cmp::Ordering::Equal => (old.fresh || new.fresh, old.age.min(new.age)),
-                std::cmp::Ordering::Greater => (old.fresh, old.age),
-            };
-            if rank(&new) > rank(old) {
-                *old = new;
-            }
-            (old.fresh, old.age) = (fresh, age);
-        }
-    }
 }

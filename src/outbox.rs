@@ -75,8 +75,6 @@ pub struct RowFigures {
     pub values: Values,
     /// Tasks read in the newest round.
     pub fresh: u64,
-    /// Amounts too old to be handed over.
-    pub dropped: Values,
 }
 
 /// How much the outbox holds and gave up.
@@ -233,9 +231,19 @@ impl Outbox {
         let figures = |row: &rows::Row| {
             let mut values = row.values.clone();
             values.retain(!row.counts.lacking());
-            RowFigures { meta: row.meta.clone(), values, fresh: row.counts.fresh, dropped: row.dropped.clone() }
+            RowFigures { meta: row.meta.clone(), values, fresh: row.counts.fresh }
         };
         self.books.rows.values().map(figures).collect()
+    }
+
+    /// Amounts dropped since the start because they were too old to be handed over.
+    pub fn dropped_amounts(&self) -> &Values {
+        &self.books.dropped
+    }
+
+    /// Whether stream `k` to a member is the current one: a new epoch ends all streams.
+    pub fn is_current(&self, member: &MemberId, k: u64) -> bool {
+        self.peers.get(member).is_some_and(|peer| peer.is_current(k))
     }
 
     /// How much is held.
@@ -283,6 +291,7 @@ impl Outbox {
         for (service, amounts) in sent.into_iter().flat_map(|sent| sent.amounts) {
             if let Some(row) = self.books.rows.get_mut(&service) {
                 row.dropped.add_all(&amounts.total());
+                self.books.dropped.add_all(&amounts.total());
             }
         }
     }

@@ -55,8 +55,15 @@ pub async fn bind(what: &'static str, address: SocketAddr) -> Result<TcpListener
     TcpListener::bind(address).await.map_err(|error| BindError { what, address, error })
 }
 
-/// Serves `app` until stopped, then lets what is under way finish for `grace` at most.
-pub async fn serve(listener: TcpListener, app: axum::Router, stop: CancellationToken, grace: Duration) {
+/// Serves `app` until stopped, then lets what is under way finish for `grace` at most. `failed` is told of each
+/// connection that broke, spoke no HTTP or asked nothing.
+pub async fn serve(
+    listener: TcpListener,
+    app: axum::Router,
+    stop: CancellationToken,
+    grace: Duration,
+    failed: impl Fn() + Clone + Send + 'static,
+) {
     let mut server = Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE).max_buf_size(MAX_HEAD);
     server
@@ -92,6 +99,7 @@ pub async fn serve(listener: TcpListener, app: axum::Router, stop: CancellationT
         });
         let service = TowerToHyperService::new(service);
         let connection = open.watch(server.serve_connection(TokioIo::new(connection), service).into_owned());
+        let failed = failed.clone();
         tokio::spawn(async move {
             let first = tokio::time::timeout(HEAD_DEADLINE, asked.cancelled());
             let silent = async {
@@ -103,8 +111,12 @@ pub async fn serve(listener: TcpListener, app: axum::Router, stop: CancellationT
             tokio::select! {
                 ended = connection => if let Err(error) = ended {
                     tracing::debug!(error, "a connection ended early");
+                    failed();
                 },
-                () = silent => tracing::debug!("a connection that asked nothing is closed"),
+                () = silent => {
+                    tracing::debug!("a connection that asked nothing is closed");
+                    failed();
+                }
             }
             drop(place);
         });

@@ -38,6 +38,9 @@ pub enum ShipperError {
          Run one shipper a node; after cloning a machine, remove the engine's identity from the copy"
     )]
     TwoShippers(NodeId),
+    /// A fault of this program.
+    #[error("the loop that reads or sends ended early: this is a fault of the shipper, the log above says where")]
+    Broken,
 }
 
 /// See the head of this file. Cheap to clone.
@@ -123,18 +126,17 @@ impl Shipper {
     pub async fn run(self, docker: Docker, stop: CancellationToken) -> Result<(), ShipperError> {
         let stop = stop.child_token();
         let _stop_all = stop.clone().drop_guard();
-        let sampling = tokio::spawn(self.clone().sample(docker, stop.clone()));
-        let streams = tokio::spawn(self.clone().streams(stop.clone()));
+        let mut loops = JoinSet::new();
+        loops.spawn(self.clone().sample(docker, stop.clone()));
+        loops.spawn(self.clone().streams(stop.clone()));
         let ended = tokio::select! {
             () = stop.cancelled() => Ok(()),
             () = self.0.two_shippers.notified() => Err(ShipperError::TwoShippers(self.0.node_id.clone())),
+            // Neither ends before it is told to, unless it panicked: figures would stand still with nobody knowing.
+            Some(_) = loops.join_next() => Err(ShipperError::Broken),
         };
         stop.cancel();
-        for handle in [sampling, streams] {
-            if let Err(error) = handle.await {
-                tracing::error!(%error, "a loop of the shipper ended early");
-            }
-        }
+        while loops.join_next().await.is_some() {}
         ended
     }
 

@@ -36,3 +36,6 @@ mod term;
 
 #[path = "e2e/engine.rs"]
 mod engine;
+
+#[path = "e2e/ships.rs"]
+mod ships;

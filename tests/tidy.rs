@@ -229,3 +229,16 @@ fn nothing_committed_names_a_registry_host_or_a_path_of_a_machine() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn every_test_target_is_a_suite_of_dev() {
+    let dev = fs::read_to_string("dev").unwrap();
+    let missing: Vec<_> = fs::read_dir("tests")
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ext| ext == "rs"))
+        .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+        .filter(|name| !dev.contains(&format!("--test {name}")))
+        .collect();
+    assert!(missing.is_empty(), "./dev test runs all tests, but not {missing:?}");
+}

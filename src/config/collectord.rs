@@ -95,7 +95,7 @@ impl Collectord {
             member,
             node: s.optional("node", name(NodeId::new)),
             roles: roles(s),
-            replicas: s.read("replicas", 1, count(1..=16)),
+            replicas: s.read("replicas", 1, count(1..=1)),
             api: s.section("api", |s| s.read("listen", Some(API), listen)),
             metrics: s.section("metrics", |s| s.read("listen", Some(METRICS), listen)),
             points: s.read("points", 30, count(0..=3_600)),

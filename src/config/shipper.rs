@@ -91,7 +91,7 @@ impl Shipper {
             labels: labels(s),
             host_proc: s.read("host_proc", "/proc".into(), path),
             host_sys: s.read("host_sys", "/sys".into(), path),
-            replicas: s.read("replicas", 1, count(1..=16)),
+            replicas: s.read("replicas", 1, count(1..=1)),
             takeover_after: s.read("takeover_after", secs(3), duration(ms(200)..=secs(600))),
             max_round_trip: s.read("max_round_trip", ms(500), duration(ms(1)..=secs(60))),
             row_keep: s.read("row_keep", secs(86_400), duration(secs(60)..=secs(30 * 86_400))),

@@ -144,7 +144,7 @@ fn a_log_filter_that_is_taken_is_one_that_tracing_takes() {
     // The last three are no filters to tracing either, the others mean something nobody wants.
     for bad in ["loud", "swarmstats", "=info", "info,", "a b=info", "a[{b=\"[\"}]=info", "a[b=info", "a=b=info"] {
         let mistake = the_mistake(shipper(&format!("log: '{bad}'\n")));
-        assert!(mistake.starts_with("line 1, column 6: log: ") && mistake.contains("no log filter"), "{mistake}");
+        assert!(mistake.starts_with("line 1, column 1: log: ") && mistake.contains("no log filter"), "{mistake}");
     }
 }
 

@@ -52,7 +52,9 @@ pub(super) fn count<N: TryFrom<i128> + PartialOrd + Display>(
     range: RangeInclusive<N>,
 ) -> impl Fn(&Node) -> Result<N, Wrong> {
     move |node| {
-        let bounds = format!("write a whole number from {} to {}", range.start(), range.end());
+        let (start, end) = (range.start(), range.end());
+        let bounds =
+            if start == end { format!("write {start}") } else { format!("write a whole number from {start} to {end}") };
         let Node::Integer(number) = node else {
             return Err(wrong(format!("{} is not a whole number", kind(node)), bounds));
         };

@@ -5,6 +5,7 @@ use crate::discovery::Identity;
 use crate::model::{Gen, MemberId, NodeId, RingId};
 use crate::wire::pb;
 use std::time::Duration;
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
 const CONNECT: Duration = Duration::from_secs(2);
@@ -39,12 +40,20 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     error.to_string()
 }
 
+/// What a call failed of, for people: its cause where the connection broke, else the other side's code and message.
+pub(super) fn words(status: &Status) -> String {
+    match std::error::Error::source(status) {
+        Some(cause) => innermost(cause),
+        None => format!("{}: {}", status.code(), status.message()),
+    }
+}
+
 /// Asks who answers at an address. The caller sets the deadline.
 pub async fn identify(address: Address) -> Result<Identity, String> {
     let channel = connect(&address).await?;
     let mut client = pb::query_client::QueryClient::new(channel);
     let answer = client.identify(pb::IdentifyRequest {}).await;
-    let answer = answer.map_err(|status| format!("{}: {}", status.code(), status.message()))?.into_inner();
+    let answer = answer.map_err(|status| words(&status))?.into_inner();
     let node = (!answer.node.is_empty()).then(|| NodeId::new(&answer.node)).transpose();
     Ok(Identity {
         member: MemberId::new(&answer.member).map_err(|error| error.to_string())?,
@@ -55,4 +64,17 @@ pub async fn identify(address: Address) -> Result<Identity, String> {
         hash_version: answer.hash_version,
         roles: answer.roles,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_member_that_is_not_there_is_said_to_refuse_the_connection() {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let channel = connect_lazily(&Address { host: "127.0.0.1".into(), port }).unwrap();
+        let answer = pb::query_client::QueryClient::new(channel).identify(pb::IdentifyRequest {}).await;
+        assert_eq!(words(&answer.unwrap_err()), "Connection refused (os error 111)");
+    }
 }

@@ -1,6 +1,6 @@
 //! Other members as the router asks them: GetStats with scope LOCAL, once.
 
-use super::client::connect_lazily;
+use super::client::{connect_lazily, words};
 use crate::discovery::Seen;
 use crate::model::MemberId;
 use crate::router::{Asking, Peer, View};
@@ -34,9 +34,8 @@ async fn once(mut client: pb::query_client::QueryClient<Channel>, ask: Arc<Ask>)
         points: u32::try_from(ask.points).unwrap_or(u32::MAX),
     };
     let request = pb::GetStatsRequest { add: vec![subscription], remove: Vec::new() };
-    let words = |status: tonic::Status| format!("{}: {}", status.code(), status.message());
-    let answers = client.get_stats(tokio_stream::once(request)).await.map_err(words)?;
-    let answer = answers.into_inner().message().await.map_err(words)?;
+    let answers = client.get_stats(tokio_stream::once(request)).await.map_err(|status| words(&status))?;
+    let answer = answers.into_inner().message().await.map_err(|status| words(&status))?;
     match answer.and_then(|answer| answer.message) {
         Some(pb::get_stats_response::Message::Snapshot(snapshot)) => {
             Holding::try_from(snapshot).map_err(|error| format!("its answer cannot be read: {error}"))

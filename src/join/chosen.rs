@@ -115,7 +115,7 @@ impl Join {
         choice: &Choice<'_>,
         tasks: &BTreeMap<TaskId, TaskView>,
     ) -> BTreeMap<ServiceId, Rank> {
-        let of_rows = self.rows_of(std::slice::from_ref(choice)).map(|(row, _)| {
+        let of_rows = self.rows_taken(std::slice::from_ref(choice)).map(|(row, _)| {
             let id = &row.meta.service_id;
             (id, (Match::of(text, id.as_str(), &row.meta.service_name), row.counts.running > 0, row.meta.since))
         });

@@ -150,7 +150,7 @@ impl<'a> Verdict<'a> {
         }
         let mut gaps: BTreeMap<&ServiceId, Gap<'_>> = BTreeMap::new();
         let whole = |row: &RowView| self.choices.iter().any(|choice| choice.is_whole() && choice.takes_row(&row.meta));
-        for (row, _) in self.join.rows_of(self.choices).filter(|(row, _)| whole(row)) {
+        for (row, _) in self.join.rows_taken(self.choices).filter(|(row, _)| whole(row)) {
             let meta = &row.meta;
             let found = found.get(&(&meta.service_id, &meta.node_id));
             let gap = gaps.entry(&meta.service_id).or_default();

@@ -222,6 +222,7 @@ metrics! {
         ring_mismatches: IntCounter, "ring_mismatches_total" "Messages from a process that sees another ring";
         ring_changes: IntCounter, "ring_changes_total" "Changes of the ring that discovery made";
         discovery_failures: IntCounter, "discovery_failures_total" "Look-ups of the members that failed or found nobody";
+        connections_failed: IntCounter, "connections_failed_total" "Connections to this process that broke, spoke no HTTP or asked nothing";
         requests_refused: IntCounter, "requests_refused_total" "HTTP requests that were wrong: answered with 4xx";
         members_refused: IntCounter, "members_refused_total" "Members not taken because their replicas or hash version differ";
     }

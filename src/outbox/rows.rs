@@ -64,6 +64,8 @@ pub(super) struct Books {
     /// Clock of the round before it.
     pub(super) previous: Nanos,
     bucket: u64,
+    /// Of all rows, those retired by now included.
+    pub(super) dropped: Values,
 }
 
 impl Books {
@@ -84,6 +86,7 @@ impl Books {
             monotonic: 0,
             previous: 0,
             bucket: 0,
+            dropped: Values::default(),
         }
     }
 
@@ -98,6 +101,10 @@ impl Books {
         self.q += 1;
         self.previous = std::mem::replace(&mut self.monotonic, monotonic);
         self.bucket = amounts::bucket(monotonic, cfg.max_catch_up);
+        // Ends first: an incarnation that was replaced within the round gets its last reading before its successor comes.
+        for end in ended {
+            self.end(cfg, end);
+        }
         let mut read = BTreeSet::new();
         for reading in readings {
             read.insert(reading.meta.task_id.clone());
@@ -108,9 +115,6 @@ impl Books {
         }
         for task in self.tasks.values_mut().filter(|task| !read.contains(&task.meta.task_id)) {
             task.unread = true;
-        }
-        for end in ended {
-            self.end(cfg, end);
         }
         self.sum_up();
         self.retire(cfg);
@@ -278,6 +282,7 @@ impl Books {
         for row in self.rows.values_mut() {
             if let Some(old) = row.pool.drop_older(oldest) {
                 row.dropped.add_all(&old);
+                self.dropped.add_all(&old);
             }
         }
     }

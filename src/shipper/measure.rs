@@ -37,7 +37,7 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn of(outbox: &Outbox) -> Held {
-        let dropped: u64 = outbox.rows().iter().map(|row| row.dropped.or_zero(CPU)).sum();
+        let dropped = outbox.dropped_amounts().or_zero(CPU);
         Held {
             sizes: outbox.sizes(),
             unconfirmed: outbox.unconfirmed(),

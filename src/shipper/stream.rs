@@ -28,6 +28,8 @@ pub(super) enum Ended {
     Late(&'static str, Duration),
     #[error("it refused the hello: {0}")]
     Refused(String),
+    #[error("a new epoch began, which ends all streams")]
+    Void,
     #[error("it leaves")]
     Bye,
     #[error("it answered out of turn")]
@@ -75,13 +77,17 @@ async fn stream(
             ended
         }
         Ok((k, stream)) => {
-            retry.reset();
             shipper.metrics().streams_opened.inc();
             shipper.metrics().streams.inc();
-            if std::mem::take(complained) {
-                tracing::info!(%member, %address, "the stream to a collector is back");
-            }
-            let ended = match batches(shipper, member, k, stream).await {
+            // Only a stored batch shows that the stream is good: one that is refused for its contents must not be tried
+            // again and again at once.
+            let proven = || {
+                retry.reset();
+                if std::mem::take(complained) {
+                    tracing::info!(%member, %address, "the stream to a collector is back");
+                }
+            };
+            let ended = match batches(shipper, member, k, stream, proven).await {
                 Ok(never) => match never {},
                 Err(ended) => ended,
             };
@@ -125,11 +131,21 @@ async fn open(
 
 enum Never {}
 
-async fn batches(shipper: &Shipper, member: &MemberId, k: u64, mut stream: UpdateStream) -> Result<Never, Ended> {
+async fn batches(
+    shipper: &Shipper,
+    member: &MemberId,
+    k: u64,
+    mut stream: UpdateStream,
+    proven: impl FnOnce(),
+) -> Result<Never, Ended> {
+    let mut proven = Some(proven);
     let mut rounds = shipper.rounds();
     let ack_deadline = shipper.ack_deadline();
     loop {
         rounds.borrow_and_update();
+        if !shipper.outbox(|outbox| outbox.is_current(member, k)) {
+            return Err(Ended::Void);
+        }
         if let Some(batch) = shipper.outbox(|outbox| outbox.next_batch(member, clock::monotonic())) {
             let sent = timeout(ack_deadline, stream.send(&batch)).await;
             let n_bytes = sent.map_err(|_| Ended::Late("sending a batch", ack_deadline))??;
@@ -138,6 +154,9 @@ async fn batches(shipper: &Shipper, member: &MemberId, k: u64, mut stream: Updat
             let answer = timeout(ack_deadline, stream.next()).await;
             let answer = answer.map_err(|_| Ended::Late("the answer to a batch", ack_deadline))??;
             take(shipper, member, k, answer)?;
+            if let Some(proven) = proven.take() {
+                proven();
+            }
             continue;
         }
         // Cancel-safe, all three: a bye may come at any time.

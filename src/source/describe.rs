@@ -59,17 +59,18 @@ impl Container<'_> {
     /// If an id is one that no engine makes.
     pub fn task(&self, node: &Node, keep: &[String]) -> Result<TaskMeta, NameError> {
         let label = |name: &str| self.labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
-        let name = cut(self.name.trim_start_matches('/'), MAX_NAME);
+        let name = clean(self.name.trim_start_matches('/'), MAX_NAME);
         let task_id = TaskId::new(label(TASK_ID).unwrap_or(self.id))?;
-        let task_name = cut(label(TASK_NAME).unwrap_or(name), MAX_NAME);
+        let task_name = clean(label(TASK_NAME).unwrap_or(&name), MAX_NAME);
         let (service_id, service_name) = match (label(SERVICE_ID), label(COMPOSE_PROJECT), label(COMPOSE_SERVICE)) {
             (Some(id), ..) => (ServiceId::new(id)?, label(SERVICE_NAME).unwrap_or(id).to_owned()),
             (None, Some(project), Some(service)) => {
                 (ServiceId::new(format!("compose/{project}/{service}"))?, format!("{project}-{service}"))
             }
             // A container that was just created for a one-off command has a name as well; the id stands in for none.
-            _ => (ServiceId::new(if name.is_empty() { self.id } else { name })?, name.to_owned()),
+            _ => (ServiceId::new(if name.is_empty() { self.id } else { &name })?, name.clone()),
         };
+        let service_name = clean(&service_name, MAX_NAME);
         let slot = task_name
             .strip_prefix(&*service_name)
             .and_then(|rest| rest.strip_prefix('.')?.strip_suffix(task_id.as_str())?.strip_suffix('.'));
@@ -77,19 +78,19 @@ impl Container<'_> {
             .iter()
             .filter_map(|name| Some((name.as_str(), self.labels.get(name)?)))
             .take(MAX_LABELS)
-            .map(|(name, value)| (Arc::from(name), Arc::from(cut(value, MAX_LABEL_VALUE))))
+            .map(|(name, value)| (Arc::from(name), Arc::from(clean(value, MAX_LABEL_VALUE))))
             .collect();
         Ok(TaskMeta {
             slot: slot.unwrap_or_default().into(),
             task_name: task_name.into(),
             task_id,
             service_id,
-            service_name: cut(&service_name, MAX_NAME).into(),
-            stack: cut(label(STACK).unwrap_or_default(), MAX_NAME).into(),
+            service_name: service_name.into(),
+            stack: clean(label(STACK).unwrap_or_default(), MAX_NAME).into(),
             node_id: node.node_id.clone(),
             node_name: node.node_name.clone(),
             container_id: self.id.into(),
-            image: cut(self.image, MAX_NAME).into(),
+            image: clean(self.image, MAX_NAME).into(),
             started_at: self.started_at,
             labels,
             shares_netns: self.shares_netns,
@@ -97,10 +98,10 @@ impl Container<'_> {
     }
 }
 
-/// A text's start, of at most so many bytes and no broken character.
-fn cut(text: &str, most: usize) -> &str {
+/// A text as it may be shown and sent: of at most so many bytes, with no broken character, control characters replaced.
+fn clean(text: &str, most: usize) -> String {
     let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    &text[..end]
+    text[..end].chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -206,5 +207,12 @@ mod tests {
         assert!(Include::Swarm.takes(&swarm("web", "web.1.x")));
         assert!(!Include::Swarm.takes(&Labels::new()));
         assert!(Include::All.takes(&Labels::new()));
+    }
+
+    #[test]
+    fn control_characters_of_labels_and_names_go_no_further() {
+        let mut of_stack = swarm("web", "web.1.d3n504b9ipdp5md70dj5iidep");
+        of_stack.insert(STACK.into(), "a\nb\u{1b}[2J".into());
+        assert_eq!(&*task("x", &of_stack, &[]).stack, "a?b?[2J");
     }
 }

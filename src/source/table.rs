@@ -164,6 +164,7 @@ impl Table {
     pub fn started(&mut self, meta: TaskMeta, target: Target, listing: u64) -> bool {
         let id = meta.container_id.clone();
         let full = self.tasks.len() >= self.max_tasks;
+        let double = self.is_double(&meta);
         match self.tasks.get_mut(&*id) {
             Some(task) if task.meta.same_incarnation(&meta) => {
                 // Renamed, maybe; the service's id stays for as long as the incarnation.
@@ -175,6 +176,10 @@ impl Table {
                 return false;
             }
             Some(_) => self.ended(&id, Exit::default(), None),
+            None if double => {
+                self.scratch.around.faults.count(Fault::Identity);
+                return false;
+            }
             None if full => {
                 self.scratch.around.faults.count(Fault::Bounds);
                 return false;
@@ -194,6 +199,12 @@ impl Table {
         };
         self.tasks.insert(id, task);
         true
+    }
+
+    /// Whether another container claims the same task: of two the one known first counts, else they would end each other
+    /// every round. An image made from a task's container carries its labels.
+    fn is_double(&self, meta: &TaskMeta) -> bool {
+        self.tasks.values().any(|task| task.meta.task_id == meta.task_id && task.meta.container_id != meta.container_id)
     }
 
     /// Opens a container's files and reads them once, else the engine will be asked.

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 /// What the fake engine does with a request.
 #[derive(Clone)]
-enum Does {
+pub(crate) enum Does {
     Say(String),
     /// Takes the request and never answers.
     Nothing,
@@ -25,8 +25,8 @@ enum Does {
 type Behaviour = Arc<dyn Fn(&str) -> Does + Send + Sync>;
 
 /// A fake Docker engine on a unix socket: as much of its API as a shipper asks.
-struct FakeEngine {
-    socket: PathBuf,
+pub(crate) struct FakeEngine {
+    pub(crate) socket: PathBuf,
     behaviour: Arc<Mutex<Behaviour>>,
     asked: Arc<Mutex<Vec<String>>>,
     _loops: JoinSet<()>,
@@ -34,7 +34,7 @@ struct FakeEngine {
 }
 
 impl FakeEngine {
-    fn start(behaviour: impl Fn(&str) -> Does + Send + Sync + 'static) -> FakeEngine {
+    pub(crate) fn start(behaviour: impl Fn(&str) -> Does + Send + Sync + 'static) -> FakeEngine {
         let folder = Folder::new();
         let socket = folder.0.join("engine.sock");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -134,6 +134,30 @@ fn good(path: &str) -> Does {
     }
 }
 
+/// A good engine with so many tasks `task-000`, … of one service.
+pub(crate) fn many(n: usize) -> impl Fn(&str) -> Does + Send + Sync + 'static {
+    move |path| {
+        let id = |i: usize| format!("c0ffee{i:03}");
+        if path.contains("/containers/json") {
+            let list =
+                (0..n).map(|i| json!({"Id": id(i), "State": "running", "Labels": labels(&format!("task-{i:03}"))}));
+            return Does::Say(Value::from_iter(list).to_string());
+        }
+        match (0..n).find(|i| path.ends_with(&format!("/containers/{}/json", id(*i)))) {
+            None => good(path),
+            Some(i) => Does::Say(
+                json!({
+                    "Id": id(i), "Name": format!("/web.{i}"),
+                    "State": {"Running": true, "Pid": 4_194_303, "StartedAt": "2026-11-30T18:00:00Z"},
+                    "HostConfig": {"NetworkMode": "lab"},
+                    "Config": {"Image": "made-up:1", "Labels": labels(&format!("task-{i:03}"))},
+                })
+                .to_string(),
+            ),
+        }
+    }
+}
+
 fn faults(reason: &str) -> String {
     format!("swarmstats_shipper_faults_total{{reason=\"{reason}\"}}")
 }
@@ -192,14 +216,6 @@ async fn an_engine_that_misbehaves_is_told_and_counted_and_comes_back() {
     until("readyz tells of the list", async || ready("cannot list containers").await).await;
     until_series(shipper.metrics, &faults("engine"), before + 1.0).await;
     assert_eq!(tasks(&get(shipper.api, "/v1/tasks").await.json()), ["task-1", "task-2"]);
-
-    // Lines that are no events, and a stream that ends: it is taken up again.
-    engine.now(|path| match path.contains("/events") {
-        true => Does::Events { lines: "not json\n{\"Type\":\"planet\"}\n".into(), ends: true },
-        false => good(path),
-    });
-    shipper.signal(rustix::process::Signal::STOP);
-    shipper.signal(rustix::process::Signal::CONT);
     assert!(shipper.is_running());
 }
 

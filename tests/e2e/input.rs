@@ -193,6 +193,7 @@ async fn bad_messages_end_their_own_stream_and_nothing_else() {
         let closed = tokio::time::timeout(Duration::from_secs(5), socket.read_to_end(&mut rest)).await;
         assert!(closed.is_ok(), "the collector waits for more of {garbage:?}");
     }
+    until_series(daemon.metrics, "swarmstats_connections_failed_total", 2.0).await;
 
     // The good one never noticed.
     good.run("web", "good-task", figures(2, 1));
@@ -267,6 +268,7 @@ async fn a_thousand_connections_that_say_nothing_disturb_nobody_and_are_closed()
         let closed = tokio::time::timeout(left, socket.read_to_end(&mut rest)).await;
         assert!(closed.is_ok(), "a silent connection is still open after 16 s");
     }
+    until_series(daemon.metrics, "swarmstats_connections_failed_total", 1000.0).await;
     let open = series(daemon.metrics, "process_open_fds").await.unwrap();
     assert!(open < 50.0, "{open} descriptors are still open");
     shipper.round().await;

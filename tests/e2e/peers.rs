@@ -76,7 +76,8 @@ impl Raw {
     }
     pub(crate) async fn try_open(collector: SocketAddr) -> Result<Raw, Status> {
         let (requests, stream) = mpsc::channel(8);
-        let mut client = pb::ingest_client::IngestClient::new(grpc::connect(&address(collector)).await.unwrap());
+        let channel = grpc::connect(&address(collector)).await.map_err(Status::unavailable)?;
+        let mut client = pb::ingest_client::IngestClient::new(channel);
         let answers = client.update_stats(ReceiverStream::new(stream)).await?.into_inner();
         Ok(Raw { requests, answers })
     }

@@ -71,6 +71,23 @@ fn a_counter_that_fell_is_a_reset_and_a_new_container_starts_over() {
 }
 
 #[test]
+fn a_container_restarted_in_place_within_a_round_counts_its_last_reading_and_its_successor_once() {
+    let (mut swarm, a, burn) = (Swarm::new(&["a"]), member("a"), task("t1", "burn", 1));
+    swarm.round(vec![cpu(&burn, 100)]);
+    let again: std::sync::Arc<_> =
+        swarmstats::model::TaskMeta { started_at: burn.started_at + 500, ..(*burn).clone() }.into();
+    let last = cpu(&burn, 101).values;
+    swarm.observe(vec![cpu(&again, 5)], vec![Ended { meta: burn, values: last }]);
+    swarm.tell();
+    for _ in 0..2 {
+        let row = swarm.row(&a, "burn").unwrap();
+        let known = (swarm.ledger(&a, "burn"), row.values.get(CPU), row.counts.running, row.counts.ended);
+        assert_eq!(known, (106, Some(106), 1, 1), "100 + 1 of the first, 5 of the second");
+        swarm.round(vec![cpu(&again, 5)]);
+    }
+}
+
+#[test]
 fn a_batch_in_flight_comes_back_only_if_the_same_process_does_not_have_it() {
     for arrived in [false, true] {
         let (mut swarm, a, burn) = settled();

@@ -3,6 +3,7 @@
 use crate::env::{Check, Finally, INTERVAL, lab, text, wait_for};
 use crate::http;
 use crate::servers::{SERVERS, Sample};
+use crate::unrest::all_right;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -110,6 +111,7 @@ fn a_task_that_ended_is_gone_for_both() {
         assert!(now.is_empty(), "{now:?}");
     }
     let again = wait_for("Swarm has put another in its place", Duration::from_secs(40), || lab.services_run());
-    println!("Swarm had another task in its place after {again:.1?} more");
+    let right = all_right(&lab, INTERVAL * 3);
+    println!("Swarm had another task in its place after {again:.1?} more, every router right {right:.1?} later");
     lab.no_panic();
 }

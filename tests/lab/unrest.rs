@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Waits until every router gives a complete answer with exactly the tasks that run; gives how long that took.
-fn all_right(lab: &Lab, within: Duration) -> Duration {
+pub(crate) fn all_right(lab: &Lab, within: Duration) -> Duration {
     let mut why = String::new();
     let running: BTreeSet<String> = running().into_keys().collect();
     let begun = Instant::now();

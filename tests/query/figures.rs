@@ -185,7 +185,7 @@ fn the_document_of_a_service_has_every_key_and_null_for_what_is_absent() {
 #[test]
 fn the_document_of_a_task_says_what_and_where_it_is() {
     let running = with(task("t1", "web", "n1"), |task| {
-        Arc::make_mut(&mut task.meta).labels.insert("tier".into(), "front \"1\"\t\u{7f}é".into());
+        Arc::make_mut(&mut task.meta).labels.insert("tier".into(), "front \"1\\2\"\t\u{7f}é".into());
         task.points = vec![
             Point { monotonic: 8 * SECOND, values: values([(stat::CPU, SECOND + 5)]) },
             Point { monotonic: 9 * SECOND, values: values([(stat::PIDS, 2)]) },
@@ -213,7 +213,7 @@ fn the_document_of_a_task_says_what_and_where_it_is() {
         assert_eq!(task[key], value, "{key}");
     }
     assert_eq!(task["owners"], serde_json::json!(["c2"]));
-    assert_eq!(task["labels"], serde_json::json!({"tier": "front \"1\"\t\u{7f}é"}));
+    assert_eq!(task["labels"], serde_json::json!({"tier": "front \"1\\2\"\t\u{7f}é"}));
     assert_eq!(task["tasks"], serde_json::json!({"fresh": 1, "known": 1}));
     assert_eq!((&task["figures"]["cpu_percent"], &task["figures"]["memory_used_bytes"]), (&100.0.into(), &100.into()));
     assert_eq!(task["totals"]["cpu_seconds_total"], 5.0);

@@ -112,10 +112,16 @@ async fn a_frozen_owner_does_not_keep_a_name_from_being_found() {
     // The name hashes to some member; whichever it is, the others are asked before the deadline.
     let tier = FakeTier::new(4, 1, forty(), quick());
     let primary = |text: &str| tier.ring.primary(&Key::Task(TaskId::new(text).unwrap())).clone();
-    let candidates = (0..30).map(|i| (format!("task{i:02}"), format!("burn.1.task{i:02}")));
-    let (id, name) =
-        candidates.into_iter().find(|(id, name)| ![primary(id), member("c1")].contains(&primary(name))).unwrap();
+    // Neither the name nor the task is at this process, and the task is where the name does not point.
+    let apart = |id: &str, name: &str| {
+        let name_as_id = Key::Task(TaskId::new(name).unwrap());
+        let mut pointed_at = tier.ring.owners_and_reserve(&name_as_id);
+        primary(name) != member("c1") && primary(id) != member("c1") && !pointed_at.any(|at| *at == primary(id))
+    };
+    let mut candidates = (0..30).map(|i| (format!("task{i:02}"), format!("burn.1.task{i:02}")));
+    let (id, name) = candidates.find(|(id, name)| apart(id, name)).unwrap();
     let frozen = primary(&name);
+    tier.members.iter().for_each(|member| member.set(Mood::Slow(Duration::from_millis(30))));
     tier.members[frozen.as_str()[1..].parse::<usize>().unwrap() - 1].set(Mood::Frozen);
     let (report, _) = timed(&tier, single(&name)).await;
     assert_eq!(ids(&report), [id]);
@@ -126,6 +132,7 @@ async fn a_copy_answers_at_once_for_a_frozen_owner_from_the_second_query_on() {
     let bounds = swarmstats::join::Bounds { replicas: 2, ..Default::default() };
     let tier = FakeTier::new(3, 2, forty(), RouterConfig { bounds, ..quick() });
     tier.members[1].set(Mood::Frozen);
+    tier.members[2].set(Mood::Slow(Duration::from_millis(20)));
     let (report, _) = timed(&tier, service("burn")).await;
     assert_eq!((report.tasks.len(), report.complete), (30, true), "{:?}", report.missing);
     assert_eq!(report.warnings, ["member c2 did not answer (deadline 400 ms)"]);
