@@ -12,10 +12,7 @@ use crate::model::RingId;
 pub use prometheus::Registry;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{
-    Counter, Encoder, Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    TextEncoder,
-};
+use prometheus::{Counter, Encoder, Gauge, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, TextEncoder};
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
@@ -124,10 +121,6 @@ registered! {
     Counter: |name, help| Counter::new(name, help);
     IntGauge: |name, help| IntGauge::new(name, help);
     Gauge: |name, help| Gauge::new(name, help);
-    Histogram: |name, help| {
-        let buckets = vec![0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
-        Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))
-    };
 }
 
 impl<R: Reason> Registered for Each<R> {
