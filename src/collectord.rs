@@ -129,7 +129,12 @@ impl Collectord {
             replicas: self.cfg.replicas,
             roles: self.cfg.roles.iter().map(|role| role.as_str()).collect(),
         };
-        let query = QueryApi { router: self.router.clone(), who, max_subscriptions: self.cfg.limits.max_subscriptions };
+        let query = QueryApi {
+            router: self.router.clone(),
+            who,
+            max_subscriptions: self.cfg.limits.max_subscriptions,
+            common: self.process.common.clone(),
+        };
         let ingest = self.collector.clone().map(IngestApi);
         let ready = self.readiness();
         let apis = grpc::routes(ingest, query, &self.health, self.cfg.limits.max_message);
@@ -144,7 +149,7 @@ impl Collectord {
             metrics: self.router_metrics.clone(),
             process: self.process.clone(),
         };
-        scrape::routes(self.registry.clone(), Arc::new(scraped))
+        scrape::routes(self.registry.clone(), Arc::new(scraped), &self.process.common)
     }
 
     fn readiness(&self) -> http::NotReady {
@@ -231,8 +236,8 @@ impl Scraped for ScrapedMember {
         let Some(collector) = self.collector.clone() else {
             return Some((Page::new(Series::default()), Box::new(|_, _| {})));
         };
-        let (page, mark) = collector.page()?;
-        let done = move |whole: bool, n_series| collector.scraped(whole.then_some(&mark), n_series);
+        let (page, showing) = collector.page()?;
+        let done = move |whole: bool, n_series| collector.scraped(showing, whole, n_series);
         Some((page, Box::new(done)))
     }
 }

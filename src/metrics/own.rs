@@ -71,10 +71,11 @@ reasons! {
         Unseen "unseen", OtherProcess "other_process", Bounds "bounds", UnseenTail "unseen_tail", Engine "engine",
         Event "event", Identity "identity",
     }
-    /// A configured limit that refused something; the texts are the keys under `limits`.
+    /// A limit that refused something; the texts are the keys under `limits`, or the names of what cannot be configured.
     Bound "bound" {
         MaxTasks "max_tasks", MaxNodes "max_nodes", MaxMessage "max_message", MaxStreams "max_streams",
-        MaxQueries "max_queries", MaxRemembered "max_remembered",
+        MaxSubscriptions "max_subscriptions", MaxQueries "max_queries", MaxRemembered "max_remembered",
+        MaxScrapes "max_scrapes", MaxConnections "max_connections",
     }
     /// A thing that listens.
     Endpoint "endpoint" { Api "api", Metrics "metrics", }
@@ -196,7 +197,7 @@ metrics! {
         ledger_services: IntGauge, "ledger_services" "Services with counters in the ledger";
         draining: IntGauge, "draining" "1 while this collector wants to leave";
         scrapes: IntCounter, "scrapes_total" "Scrapes fully written";
-        scrapes_broken: IntCounter, "scrapes_broken_total" "Scrapes whose reader left before the end";
+        scrapes_broken: IntCounter, "scrapes_broken_total" "Scrapes whose reader left before the end or took too long";
         series: IntCounter, "series_rendered_total" "Series of tasks and services rendered";
         unscraped: Gauge, "unscraped_seconds" "For how long nobody scraped; increments are dropped after max_catch_up";
     }
@@ -211,13 +212,13 @@ metrics! {
     }
     /// What every process of this project has, whatever its roles.
     CommonMetrics "swarmstats_" {
-        bounds_refused: Each<Bound>, "bound_refusals_total" "What a configured limit refused, by the limit's name";
+        bounds_refused: Each<Bound>, "bound_refusals_total" "What a limit refused, by the limit's name; max_connections makes wait instead";
         ring_mismatches: IntCounter, "ring_mismatches_total" "Messages from a process that sees another ring";
         ring_changes: IntCounter, "ring_changes_total" "Changes of the ring that discovery made";
         discovery_failures: IntCounter, "discovery_failures_total" "Look-ups of the members that failed or found nobody";
         connections_failed: IntCounter, "connections_failed_total" "Connections to this process that broke, spoke no HTTP or asked nothing";
         requests_refused: IntCounter, "requests_refused_total" "HTTP requests that were wrong: answered with 4xx";
-        members_refused: IntCounter, "members_refused_total" "Members not taken because their replicas or hash version differ";
+        members_refused: IntCounter, "members_refused_total" "Members not taken because their replicas or hash version differ, or another has their id";
     }
 }
 

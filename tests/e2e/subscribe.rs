@@ -1,6 +1,6 @@
 //! GetStats through a router of three members.
 
-use crate::rig::{Daemon, free_address, member};
+use crate::rig::{Daemon, free_address, member, series};
 use crate::scripted::{Scripted, address, figures};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -197,6 +197,8 @@ async fn what_is_no_subscription_is_refused_with_a_remedy_and_the_others_go_on()
     assert!(answers[..2].iter().all(|answer| matches!(answer.message, Some(Message::Snapshot(_)))));
     let Some(Message::Error(refused)) = &answers[2].message else { panic!("three of two were taken") };
     assert_eq!(refused, "2 subscriptions are open on this stream: remove one first");
+    let counter = r#"swarmstats_bound_refusals_total{bound="max_subscriptions"}"#;
+    assert_eq!(series(daemon.metrics, counter).await, Some(1.0));
 }
 
 #[tokio::test]
