@@ -179,9 +179,14 @@ impl Collector {
         self.0.nudge.notify_one();
     }
 
-    /// A message of a stream that could not be read, or came out of turn.
-    pub fn malformed(&self) {
+    /// The first message of a stream could not be read, or is no Hello.
+    pub fn malformed_hello(&self) {
         self.0.metrics.hellos_refused.of(HelloRefused::Malformed).inc();
+    }
+
+    /// A later message of a stream could not be read, or is no batch.
+    pub fn malformed_batch(&self) {
+        self.0.metrics.batches_malformed.inc();
     }
 
     /// A stream that said no Hello in time.

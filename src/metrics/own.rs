@@ -185,6 +185,7 @@ metrics! {
         batches_stored: IntCounter, "batches_stored_total" "Batches applied";
         batches_repeated: IntCounter, "batches_repeated_total" "Batches that were stored before and only acknowledged";
         batches_fenced: IntCounter, "batches_fenced_total" "Batches ignored because their stream is not the node's current one";
+        batches_malformed: IntCounter, "batches_malformed_total" "Streams ended because a message after the hello could not be read or was no batch";
         data_losses: IntCounter, "data_losses_total" "Streams ended because a batch did not fit its baselines";
         foreign_reports: IntCounter, "foreign_reports_total" "Streams ended because they spoke of another node";
         samples: IntCounter, "samples_total" "Task samples taken in";
