@@ -40,18 +40,17 @@ async fn collectord(config: config::Collectord) -> Result<(), Box<dyn std::error
     let member = config.member.clone();
     let collectord = Collectord::new(config, &registry)?;
     let closed = CancellationToken::new();
-    let connections_failed = collectord.process_metrics().common.connections_failed.clone();
-    let failed = move || connections_failed.inc();
+    let common = collectord.process_metrics().common.clone();
     let mut servers = JoinSet::new();
     if let Some(address) = api {
         let listener = bind("api.listen", address).await?;
         mark_insecure(collectord.process_metrics(), Endpoint::Api, address);
-        servers.spawn(serve(listener, collectord.routes(), closed.clone(), drain / 4, failed.clone()));
+        servers.spawn(serve(listener, collectord.routes(), closed.clone(), drain / 4, common.clone()));
     }
     if let Some(address) = metrics {
         let listener = bind("metrics.listen", address).await?;
         mark_insecure(collectord.process_metrics(), Endpoint::Metrics, address);
-        servers.spawn(serve(listener, collectord.metrics_routes(), closed.clone(), drain / 4, failed.clone()));
+        servers.spawn(serve(listener, collectord.metrics_routes(), closed.clone(), drain / 4, common.clone()));
     }
     tracing::info!(%member, ?api, ?metrics, "collectord runs");
     collectord.run(stop).await;

@@ -42,22 +42,21 @@ async fn shipper(config: config::Shipper) -> Result<(), Box<dyn std::error::Erro
     register_process(&registry)?;
     let shipper = Shipperd::new(config, &registry)?;
     let closed = CancellationToken::new();
-    let connections_failed = shipper.process_metrics().common.connections_failed.clone();
-    let failed = move || connections_failed.inc();
+    let common = shipper.process_metrics().common.clone();
     let mut servers = JoinSet::new();
     if let Some(address) = api {
         let listener = bind("api.listen", address).await?;
         if !address.ip().is_loopback() {
             shipper.process_metrics().set_insecure(Endpoint::Api);
         }
-        servers.spawn(serve(listener, shipper.routes(), closed.clone(), grace, failed.clone()));
+        servers.spawn(serve(listener, shipper.routes(), closed.clone(), grace, common.clone()));
     }
     if let Some(address) = metrics {
         let listener = bind("metrics.listen", address).await?;
         if !address.ip().is_loopback() {
             shipper.process_metrics().set_insecure(Endpoint::Metrics);
         }
-        servers.spawn(serve(listener, shipper.metrics_routes(), closed.clone(), grace, failed.clone()));
+        servers.spawn(serve(listener, shipper.metrics_routes(), closed.clone(), grace, common.clone()));
     }
     let ended = shipper.run(stop).await;
     closed.cancel();

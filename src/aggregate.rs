@@ -209,7 +209,7 @@ impl Aggregate {
         }
     }
 
-    /// What is said of a stream's batches so far; also sent on its own after a scrape.
+    /// What is said of a stream's batches so far, in answer to each of them.
     fn ack(&self, node: &Node, n: u64, now: Nanos) -> Ack {
         Ack {
             n,

@@ -16,8 +16,10 @@ use crate::view::{Ask, Holding};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// How often what is over is forgotten.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
@@ -37,8 +39,17 @@ enum Stage {
     Serving,
     /// Not ready, takes no new streams, goes on answering.
     Draining,
-    /// Says Bye on every stream; no scrape is answered any more.
+    /// No scrape is answered any more; those under way may still end.
+    LastScrapes,
+    /// Says Bye on every stream.
     Bye,
+}
+
+/// A scrape under way: what its page shows. Bye waits for it.
+#[derive(Debug)]
+pub struct Showing {
+    mark: Mark,
+    _under_way: TaskTrackerToken,
 }
 
 /// See the head of this file. Cheap to clone.
@@ -54,6 +65,8 @@ struct Inner {
     streams: Arc<Semaphore>,
     stage: watch::Sender<Stage>,
     loops: TaskTracker,
+    /// Scrapes under way.
+    pages: TaskTracker,
     nudge: Arc<Notify>,
     labels: Mutex<LabelCache>,
     metrics: CollectorMetrics,
@@ -93,6 +106,7 @@ impl Collector {
             streams: Arc::new(Semaphore::new(cfg.limits.max_streams)),
             stage: watch::Sender::new(Stage::Serving),
             loops: TaskTracker::new(),
+            pages: TaskTracker::new(),
             nudge,
             labels: Mutex::default(),
             metrics,
@@ -165,9 +179,14 @@ impl Collector {
         self.0.nudge.notify_one();
     }
 
-    /// A message of a stream that could not be read, or came out of turn.
-    pub fn malformed(&self) {
+    /// The first message of a stream could not be read, or is no Hello.
+    pub fn malformed_hello(&self) {
         self.0.metrics.hellos_refused.of(HelloRefused::Malformed).inc();
+    }
+
+    /// A later message of a stream could not be read, or is no batch.
+    pub fn malformed_batch(&self) {
+        self.0.metrics.batches_malformed.inc();
     }
 
     /// A stream that said no Hello in time.
@@ -190,28 +209,28 @@ impl Collector {
         self.aggregate().closed(stream);
     }
 
-    /// The text of one scrape, or `None` after Bye: what is shown then would be counted twice. The mark is for
-    /// [`Collector::scraped`].
-    pub fn page(&self) -> Option<(Page, Mark)> {
-        let scrape = {
+    /// The text of one scrape, or `None` once Bye is near: what is shown then would be counted twice. Tell
+    /// [`Collector::scraped`] how it ended.
+    pub fn page(&self) -> Option<(Page, Showing)> {
+        let (scrape, _under_way) = {
             let mut aggregate = self.aggregate();
-            (*self.0.stage.borrow() < Stage::Bye).then(|| aggregate.scrape(clock::boottime()))?
+            let open = *self.0.stage.borrow() < Stage::LastScrapes;
+            open.then(|| (aggregate.scrape(clock::boottime()), self.0.pages.token()))?
         };
         let services = scrape.services.iter().map(Into::into).collect();
         let mut labels = self.0.labels.lock().unwrap_or_else(PoisonError::into_inner);
         let series = Series { tasks: labels.tasks(scrape.tasks), services, node_services: Vec::new() };
-        Some((Page::new(series), scrape.mark))
+        Some((Page::new(series), Showing { mark: scrape.mark, _under_way }))
     }
 
-    /// The body of a scrape was fully written (`n_series` of them), or its reader left before the end.
-    pub fn scraped(&self, mark: Option<&Mark>, n_series: u64) {
+    /// The body of a scrape (`n_series` of it) was fully written, or not `whole`: its reader left before the end.
+    pub fn scraped(&self, showing: Showing, whole: bool, n_series: u64) {
         self.0.metrics.series.inc_by(n_series);
-        match mark {
-            Some(mark) => {
-                self.0.metrics.scrapes.inc();
-                self.aggregate().scraped(mark, clock::boottime());
-            }
-            None => self.0.metrics.scrapes_broken.inc(),
+        if whole {
+            self.0.metrics.scrapes.inc();
+            self.aggregate().scraped(&showing.mark, clock::boottime());
+        } else {
+            self.0.metrics.scrapes_broken.inc();
         }
     }
 
@@ -265,11 +284,22 @@ impl Collector {
         self.aggregate().drain();
     }
 
-    /// Says Bye on every stream and waits until each has been told, for `deadline` at most.
+    /// Lets the scrapes under way end, says Bye on every stream and waits until each has been told, for `deadline` at
+    /// most.
     pub async fn leave(&self, deadline: Duration) {
+        let until = Instant::now() + deadline;
+        {
+            // Under the lock, so that a page either is counted already or is not made.
+            let _aggregate = self.aggregate();
+            self.0.stage.send_replace(Stage::LastScrapes);
+        }
+        self.0.pages.close();
+        if timeout(deadline / 2, self.0.pages.wait()).await.is_err() {
+            tracing::warn!("a scrape did not end in time: what it shows after all may be shown again elsewhere");
+        }
         self.0.stage.send_replace(Stage::Bye);
         self.0.loops.close();
-        if tokio::time::timeout(deadline, self.0.loops.wait()).await.is_err() {
+        if timeout_at(until, self.0.loops.wait()).await.is_err() {
             tracing::warn!("some shippers could not be told bye in time");
         }
     }
@@ -322,5 +352,42 @@ impl Leaving {
         // The sender lives in the collector that this holds.
         drop(self.stage.wait_for(|stage| *stage == Stage::Bye).await);
         Bye { exposed: self.collector.aggregate().exposed(stream) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Registry;
+
+    fn collector() -> Collector {
+        let cfg = config::Collectord::parse("", &MemberId::new("c1").unwrap()).unwrap();
+        let registry = Registry::new();
+        let metrics = CollectorMetrics::register(&registry).unwrap();
+        Collector::new(&cfg, Arc::default(), metrics, ProcessMetrics::register(&registry).unwrap())
+    }
+
+    #[tokio::test]
+    async fn bye_waits_for_the_scrapes_under_way_and_no_other_begins() {
+        let collector = collector();
+        let (_page, showing) = collector.page().unwrap();
+        let leaving = tokio::spawn({
+            let collector = collector.clone();
+            async move { collector.leave(Duration::from_secs(4)).await }
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(collector.page().is_none());
+        assert_eq!(*collector.0.stage.borrow(), Stage::LastScrapes);
+        collector.scraped(showing, true, 0);
+        leaving.await.unwrap();
+        assert_eq!(*collector.0.stage.borrow(), Stage::Bye);
+    }
+
+    #[tokio::test]
+    async fn a_scrape_that_never_ends_does_not_hold_up_bye() {
+        let collector = collector();
+        let _showing = collector.page().unwrap();
+        timeout(Duration::from_secs(2), collector.leave(Duration::from_millis(200))).await.unwrap();
+        assert_eq!(*collector.0.stage.borrow(), Stage::Bye);
     }
 }

@@ -17,7 +17,7 @@ use crate::{clock, http};
 use axum::response::Response;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -129,7 +129,12 @@ impl Collectord {
             replicas: self.cfg.replicas,
             roles: self.cfg.roles.iter().map(|role| role.as_str()).collect(),
         };
-        let query = QueryApi { router: self.router.clone(), who, max_subscriptions: self.cfg.limits.max_subscriptions };
+        let query = QueryApi {
+            router: self.router.clone(),
+            who,
+            max_subscriptions: self.cfg.limits.max_subscriptions,
+            common: self.process.common.clone(),
+        };
         let ingest = self.collector.clone().map(IngestApi);
         let ready = self.readiness();
         let apis = grpc::routes(ingest, query, &self.health, self.cfg.limits.max_message);
@@ -144,7 +149,7 @@ impl Collectord {
             metrics: self.router_metrics.clone(),
             process: self.process.clone(),
         };
-        scrape::routes(self.registry.clone(), Arc::new(scraped))
+        scrape::routes(self.registry.clone(), Arc::new(scraped), &self.process.common)
     }
 
     fn readiness(&self) -> http::NotReady {
@@ -168,6 +173,8 @@ impl Collectord {
             self.view,
             loops_stop.clone(),
         ));
+        let (other_rings, nudge) = (self.router.other_rings(), self.discovery.nudge());
+        loops.spawn(tell_other_rings(other_rings, self.process.clone(), nudge, loops_stop.clone()));
         loops.spawn(say_ring(self.seen.clone(), self.process.clone(), loops_stop.clone()));
         loops.spawn(self.discovery.run(loops_stop.clone()));
         if let Some(collector) = self.collector.clone() {
@@ -212,6 +219,28 @@ pub(crate) async fn say_ring(mut seen: Seen, process: ProcessMetrics, stop: Canc
     }
 }
 
+/// Counts the members' answers from another ring, and has discovery look again.
+async fn tell_other_rings(
+    mut met: watch::Receiver<u64>,
+    process: ProcessMetrics,
+    nudge: Arc<Notify>,
+    stop: CancellationToken,
+) {
+    let mut told = 0;
+    loop {
+        let now = *met.borrow_and_update();
+        if now > told {
+            process.common.ring_mismatches.inc_by(now - told);
+            nudge.notify_one();
+            told = now;
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = met.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
 struct ScrapedMember {
     collector: Option<Collector>,
     router: Router,
@@ -231,8 +260,8 @@ impl Scraped for ScrapedMember {
         let Some(collector) = self.collector.clone() else {
             return Some((Page::new(Series::default()), Box::new(|_, _| {})));
         };
-        let (page, mark) = collector.page()?;
-        let done = move |whole: bool, n_series| collector.scraped(whole.then_some(&mark), n_series);
+        let (page, showing) = collector.page()?;
+        let done = move |whole: bool, n_series| collector.scraped(showing, whole, n_series);
         Some((page, Box::new(done)))
     }
 }
@@ -254,5 +283,22 @@ pub(crate) fn measure_router(router: &Router, metrics: &RouterMetrics, process: 
         [(&metrics.suspected, counts.suspected), (&metrics.nodes, counts.nodes), (&metrics.rows, counts.rows)]
     {
         gauge.set(i64::try_from(now).unwrap_or(i64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_member_of_another_ring_is_counted_and_nudges_discovery() {
+        let process = ProcessMetrics::register(&Registry::new()).unwrap();
+        let (met, nudge, stop) = (watch::Sender::new(0), Arc::<Notify>::default(), CancellationToken::new());
+        let told = tokio::spawn(tell_other_rings(met.subscribe(), process.clone(), nudge.clone(), stop.clone()));
+        met.send_modify(|count| *count += 3);
+        tokio::time::timeout(Duration::from_secs(5), nudge.notified()).await.unwrap();
+        assert_eq!(process.common.ring_mismatches.get(), 3);
+        stop.cancel();
+        told.await.unwrap();
     }
 }

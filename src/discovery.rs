@@ -81,19 +81,6 @@ pub enum Problem {
     Duplicate,
 }
 
-impl Problem {
-    /// As a label value.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Problem::File => "file",
-            Problem::Lookup => "lookup",
-            Problem::Silent => "silent",
-            Problem::Incompatible => "incompatible",
-            Problem::Duplicate => "duplicate",
-        }
-    }
-}
-
 /// See the head of this file.
 pub struct Discovery {
     members: Members,
@@ -137,16 +124,19 @@ impl Discovery {
         self.nudge.clone()
     }
 
-    /// Keeps the view current until stopped.
+    /// Keeps the view current until stopped, at once even where a file or a look-up hangs.
     pub async fn run(self, stop: CancellationToken) {
-        match self.members.clone() {
-            Members::Static(_) => stop.cancelled().await,
-            Members::File(path) => self.watch_file(path, stop).await,
-            Members::Dns(dns) => self.watch_dns(dns, stop).await,
-        }
+        let keep = async {
+            match self.members.clone() {
+                Members::Static(_) => std::future::pending().await,
+                Members::File(path) => self.watch_file(path).await,
+                Members::Dns(dns) => self.watch_dns(dns).await,
+            }
+        };
+        tokio::select! { () = stop.cancelled() => {}, () = keep => {} }
     }
 
-    async fn watch_file(self, path: PathBuf, stop: CancellationToken) {
+    async fn watch_file(&self, path: PathBuf) {
         let mut last = None;
         loop {
             let text = read_bounded(&path).await;
@@ -168,25 +158,23 @@ impl Discovery {
                 }
                 last = Some(text);
             }
-            if !self.pause(FILE_EVERY, &stop).await {
-                return;
-            }
+            self.pause(FILE_EVERY).await;
         }
     }
 
-    async fn watch_dns(self, dns: Dns, stop: CancellationToken) {
+    async fn watch_dns(&self, dns: Dns) {
         let mut sightings = Sightings::new(dns.misses);
         let mut complained = false;
         loop {
             match look_up(&dns).await {
                 Ok(addresses) => {
                     complained = false;
-                    let known: Vec<String> = addresses.iter().map(|address| address.ip().to_string()).collect();
-                    let found = self.identify(addresses).await;
+                    let n_addresses = addresses.len();
+                    let (found, silent) = self.identify(addresses).await;
                     self.trouble.send_replace(found.is_empty().then(|| {
-                        format!("none of the {} addresses of {} says which collector it is", known.len(), dns.name)
+                        format!("none of the {} addresses of {} says which collector it is", n_addresses, dns.name)
                     }));
-                    if let Some(list) = sightings.answer(found, &known) {
+                    if let Some(list) = sightings.answer(found, &silent) {
                         self.publish(&list);
                     }
                 }
@@ -202,30 +190,29 @@ impl Discovery {
                     }
                 }
             }
-            if !self.pause(dns.every, &stop).await {
-                return;
-            }
+            self.pause(dns.every).await;
         }
     }
 
-    /// Asks every address at once who it is.
-    async fn identify(&self, addresses: Vec<SocketAddr>) -> Vec<MemberAddr> {
+    /// Asks every address at once who it is: the members there, and the addresses (without port) that did not say.
+    async fn identify(&self, addresses: Vec<SocketAddr>) -> (Vec<MemberAddr>, Vec<String>) {
         let asked = addresses.into_iter().map(|address| {
             let answer = timeout(DEADLINE, (self.ask)(address));
-            tokio::spawn(async move { (address, answer.await) })
+            (address, tokio::spawn(answer))
         });
+        let mut silent = Vec::new();
         let mut found: BTreeMap<MemberId, (Gen, MemberAddr)> = BTreeMap::new();
-        for answer in asked.collect::<Vec<_>>() {
+        for (address, answer) in asked.collect::<Vec<_>>() {
             match answer.await {
-                Ok((address, Ok(Ok(identity)))) => self.take(address, identity, &mut found),
-                Ok((address, other)) => {
+                Ok(Ok(Ok(identity))) => self.take(address, identity, &mut found),
+                other => {
                     (self.problem)(Problem::Silent);
                     tracing::debug!(%address, ?other, "an address of the collectors does not say who it is");
+                    silent.push(address.ip().to_string());
                 }
-                Err(_) => (self.problem)(Problem::Silent),
             }
         }
-        found.into_values().map(|(_, member)| member).collect()
+        (found.into_values().map(|(_, member)| member).collect(), silent)
     }
 
     fn take(&self, address: SocketAddr, identity: Identity, found: &mut BTreeMap<MemberId, (Gen, MemberAddr)>) {
@@ -272,15 +259,11 @@ impl Discovery {
         }
     }
 
-    /// Waits for the next look; false when stopped.
-    async fn pause(&self, every: Duration, stop: &CancellationToken) -> bool {
-        tokio::select! {
-            () = stop.cancelled() => false,
-            () = self.nudge.notified() => {
-                // However many processes complain at once, the source is asked once a second at most.
-                tokio::select! { () = stop.cancelled() => false, () = tokio::time::sleep(Duration::from_secs(1)) => true }
-            }
-            () = tokio::time::sleep(every) => true,
+    /// Waits for the next look.
+    async fn pause(&self, every: Duration) {
+        // However many processes complain at once, the source is asked once a second at most.
+        if timeout(every, self.nudge.notified()).await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
 }

@@ -136,7 +136,8 @@ struct Inner {
     incomplete: AtomicU64,
     refused: AtomicU64,
     unanswered: AtomicU64,
-    other_rings: AtomicU64,
+    /// Whoever has to act on it follows it.
+    other_rings: watch::Sender<u64>,
 }
 
 /// A member that missed a deadline and was not heard since.
@@ -194,7 +195,7 @@ impl Router {
             incomplete: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
-            other_rings: AtomicU64::new(0),
+            other_rings: watch::Sender::new(0),
         }))
     }
 
@@ -246,12 +247,17 @@ impl Router {
             incomplete: inner.incomplete.load(Ordering::Relaxed),
             refused: inner.refused.load(Ordering::Relaxed),
             unanswered: inner.unanswered.load(Ordering::Relaxed),
-            other_rings: inner.other_rings.load(Ordering::Relaxed),
+            other_rings: *inner.other_rings.borrow(),
             rows_refused,
             nodes,
             rows,
             suspected: lock(&inner.suspects).len(),
         }
+    }
+
+    /// Follows [`RouterCounts::other_rings`].
+    pub fn other_rings(&self) -> watch::Receiver<u64> {
+        self.0.other_rings.subscribe()
     }
 
     async fn ask_cluster(&self, ask: Ask) -> Report {

@@ -1,15 +1,25 @@
 //! `/metrics` over HTTP: the process's own metrics, then the figures, streamed in chunks from one snapshot.
 //!
 //! A scrape changes no figure. When its body was fully written, whoever made the page is told (LEDGER 9); a reader that
-//! leaves before the end has been shown nothing.
+//! leaves before the end, or has not taken it by a deadline, has been shown nothing. Each scrape under way holds a copy
+//! of all figures, so there are few at a time and none stays.
 
+use crate::metrics::own::{Bound, CommonMetrics};
 use crate::metrics::{CONTENT_TYPE, Page, Registry, own};
 use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::AbortOnDropHandle;
+
+/// The most scrapes at once; more are refused.
+const MAX_SCRAPES: usize = 16;
+/// How long a reader has to take the page. Prometheus gives up after 10 s by default.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Told once how a scrape ended: whether its body was fully written, and how many series it had.
 pub type Done = Box<dyn FnOnce(bool, u64) + Send>;
@@ -23,14 +33,32 @@ pub trait Scraped: Send + Sync {
 }
 
 /// The route `/metrics`, and a hint at `/`.
-pub fn routes(registry: Registry, scraped: Arc<dyn Scraped>) -> axum::Router {
-    let metrics = move || async move { answer(&registry, scraped.as_ref()) };
+pub fn routes(registry: Registry, scraped: Arc<dyn Scraped>, common: &CommonMetrics) -> axum::Router {
+    routes_within(DEADLINE, registry, scraped, common)
+}
+
+fn routes_within(
+    deadline: Duration,
+    registry: Registry,
+    scraped: Arc<dyn Scraped>,
+    common: &CommonMetrics,
+) -> axum::Router {
+    let (places, refused) =
+        (Arc::new(Semaphore::new(MAX_SCRAPES)), common.bounds_refused.of(Bound::MaxScrapes).clone());
+    let metrics = move || async move {
+        let Ok(place) = places.try_acquire_owned() else {
+            refused.inc();
+            let busy = format!("{MAX_SCRAPES} scrapes are under way, more are refused: try again\n");
+            return (StatusCode::SERVICE_UNAVAILABLE, busy).into_response();
+        };
+        answer(&registry, scraped.as_ref(), place, deadline)
+    };
     axum::Router::new()
         .route("/metrics", get(metrics))
         .fallback(|| async { (StatusCode::NOT_FOUND, "no such page: the metrics are at /metrics\n") })
 }
 
-fn answer(registry: &Registry, scraped: &dyn Scraped) -> Response {
+fn answer(registry: &Registry, scraped: &dyn Scraped, place: OwnedSemaphorePermit, deadline: Duration) -> Response {
     scraped.measure();
     let own = match own::render(registry) {
         Ok(own) => own,
@@ -39,15 +67,35 @@ fn answer(registry: &Registry, scraped: &dyn Scraped) -> Response {
     let Some((page, done)) = scraped.page() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "this process is leaving\n").into_response();
     };
-    let chunks = Chunks { own: Some(own), page, done: Some(done) };
-    let body = Body::from_stream(tokio_stream::iter(chunks.map(Ok::<_, Infallible>)));
+    let chunks = Chunks { own: Some(own), page, done: Some(done), _place: place };
+    let body = Body::from_stream(tokio_stream::iter(until_deadline(chunks, deadline)));
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response()
+}
+
+/// The chunks, but those not taken by the deadline are dropped, and the body then ends with an error. A reader that takes
+/// nothing is not asked again by the server, so that the body itself would never notice.
+fn until_deadline(chunks: Chunks, deadline: Duration) -> impl Iterator<Item = io::Result<Vec<u8>>> {
+    let chunks = Arc::new(Mutex::new(Some(chunks)));
+    let take = |chunks: &Mutex<Option<Chunks>>| chunks.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let late = Arc::downgrade(&chunks);
+    let clock = AbortOnDropHandle::new(tokio::spawn(async move {
+        tokio::time::sleep(deadline).await;
+        drop(late.upgrade().and_then(|chunks| take(&chunks)));
+    }));
+    std::iter::from_fn(move || {
+        let _while_read = &clock;
+        match chunks.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(chunks) => chunks.next().map(Ok),
+            None => Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the page was not read in time"))),
+        }
+    })
 }
 
 struct Chunks {
     own: Option<Vec<u8>>,
     page: Page,
     done: Option<Done>,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Chunks {
@@ -72,5 +120,60 @@ impl Iterator for Chunks {
 impl Drop for Chunks {
     fn drop(&mut self) {
         self.end(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{ProcessMetrics, Series};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Counts the scrapes that were whole, and those that were not.
+    #[derive(Default, Clone)]
+    struct Counted(Arc<[AtomicU32; 2]>);
+
+    impl Counted {
+        fn ended(&self) -> [u32; 2] {
+            [0, 1].map(|i| self.0[i].load(Ordering::SeqCst))
+        }
+    }
+
+    impl Scraped for Counted {
+        fn measure(&self) {}
+        fn page(&self) -> Option<(Page, Done)> {
+            let counts = self.0.clone();
+            let done = move |whole: bool, _| {
+                counts[usize::from(!whole)].fetch_add(1, Ordering::SeqCst);
+            };
+            Some((Page::new(Series::default()), Box::new(done)))
+        }
+    }
+
+    async fn get(routes: &axum::Router) -> Response {
+        let request = axum::http::Request::get("/metrics").body(Body::empty()).unwrap();
+        tower::ServiceExt::oneshot(routes.clone(), request).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn scrapes_that_nobody_reads_are_few_and_do_not_stay() {
+        let (counted, registry) = (Counted::default(), Registry::new());
+        let process = ProcessMetrics::register(&registry).unwrap();
+        let routes = routes_within(Duration::from_millis(300), registry, Arc::new(counted.clone()), &process.common);
+        let mut unread = Vec::new();
+        for _ in 0..MAX_SCRAPES {
+            unread.push(get(&routes).await);
+        }
+        assert_eq!(get(&routes).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(process.common.bounds_refused.of(Bound::MaxScrapes).get(), 1);
+        assert_eq!(counted.ended(), [0, 0]);
+
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert_eq!(counted.ended(), [0, 16], "the copies are given back while their readers are still connected");
+        let cut_off = axum::body::to_bytes(unread.remove(0).into_body(), 1 << 20).await;
+        assert!(cut_off.is_err(), "a reader must not take a part for the whole");
+        let page = axum::body::to_bytes(get(&routes).await.into_body(), 1 << 20).await.unwrap();
+        assert!(page.starts_with(b"# HELP"));
+        assert_eq!(counted.ended(), [1, 16]);
     }
 }

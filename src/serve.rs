@@ -3,6 +3,7 @@
 //! It exists because a graceful end with a deadline and HTTP/2 keep-alive (a frozen peer is noticed) need the server's
 //! own settings. It knows no routes.
 
+use crate::metrics::own::{Bound, CommonMetrics};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -55,14 +56,14 @@ pub async fn bind(what: &'static str, address: SocketAddr) -> Result<TcpListener
     TcpListener::bind(address).await.map_err(|error| BindError { what, address, error })
 }
 
-/// Serves `app` until stopped, then lets what is under way finish for `grace` at most. `failed` is told of each
-/// connection that broke, spoke no HTTP or asked nothing.
+/// Serves `app` until stopped, then lets what is under way finish for `grace` at most. Counts each connection that broke,
+/// spoke no HTTP or asked nothing, and how often one had to wait for a place.
 pub async fn serve(
     listener: TcpListener,
     app: axum::Router,
     stop: CancellationToken,
     grace: Duration,
-    failed: impl Fn() + Clone + Send + 'static,
+    common: CommonMetrics,
 ) {
     let mut server = Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE).max_buf_size(MAX_HEAD);
@@ -78,7 +79,7 @@ pub async fn serve(
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = admitted(&listener, &places) => accepted,
+            accepted = admitted(&listener, &places, &common) => accepted,
         };
         let (place, connection) = match accepted {
             Ok(accepted) => accepted,
@@ -99,7 +100,7 @@ pub async fn serve(
         });
         let service = TowerToHyperService::new(service);
         let connection = open.watch(server.serve_connection(TokioIo::new(connection), service).into_owned());
-        let failed = failed.clone();
+        let failed = common.connections_failed.clone();
         tokio::spawn(async move {
             let first = tokio::time::timeout(HEAD_DEADLINE, asked.cancelled());
             let silent = async {
@@ -111,11 +112,11 @@ pub async fn serve(
             tokio::select! {
                 ended = connection => if let Err(error) = ended {
                     tracing::debug!(error, "a connection ended early");
-                    failed();
+                    failed.inc();
                 },
                 () = silent => {
                     tracing::debug!("a connection that asked nothing is closed");
-                    failed();
+                    failed.inc();
                 }
             }
             drop(place);
@@ -130,7 +131,11 @@ pub async fn serve(
 async fn admitted(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
+    common: &CommonMetrics,
 ) -> std::io::Result<(tokio::sync::OwnedSemaphorePermit, tokio::net::TcpStream)> {
+    if places.available_permits() == 0 {
+        common.bounds_refused.of(Bound::MaxConnections).inc();
+    }
     // The semaphore is never closed.
     let place = places.clone().acquire_owned().await.map_err(std::io::Error::other)?;
     let (connection, _) = listener.accept().await?;

@@ -145,7 +145,12 @@ impl Shipperd {
             replicas: self.cfg.replicas,
             roles: vec!["shipper"],
         };
-        let query = QueryApi { router: self.router.clone(), who, max_subscriptions: MAX_SUBSCRIPTIONS };
+        let query = QueryApi {
+            router: self.router.clone(),
+            who,
+            max_subscriptions: MAX_SUBSCRIPTIONS,
+            common: self.process.common.clone(),
+        };
         let (current, seen, trouble) = (self.current.clone(), self.seen.clone(), self.discovery.trouble());
         let not_ready = move || current.trouble().into_iter().chain(no_ring(&seen, &trouble)).collect();
         let apis = grpc::routes(None, query, &Health::default(), self.cfg.limits.max_message);
@@ -160,7 +165,7 @@ impl Shipperd {
             metrics: self.router_metrics.clone(),
             process: self.process.clone(),
         };
-        scrape::routes(self.registry.clone(), Arc::new(scraped))
+        scrape::routes(self.registry.clone(), Arc::new(scraped), &self.process.common)
     }
 
     /// Runs until stopped, or until another shipper turns out to speak for this node.

@@ -84,7 +84,7 @@ impl Subscriptions {
         self.open.remove(&id).is_some()
     }
 
-    /// Whether a subscription is still open: a push made meanwhile is sent only then.
+    /// Whether a subscription is open; one of interval 0 is until it is due.
     pub fn contains(&self, id: u64) -> bool {
         self.open.contains_key(&id)
     }
@@ -94,23 +94,19 @@ impl Subscriptions {
         self.open.values().map(|(_, due)| *due).min()
     }
 
-    /// The pushes due by `now`, longest due first. Those of interval 0 are over with it.
-    pub fn due(&mut self, now: Nanos) -> Vec<Due> {
-        let mut pushes: Vec<(Nanos, Due)> = Vec::new();
-        self.open.retain(|id, (subscription, due)| {
-            if *due > now {
-                return true;
-            }
-            let done = subscription.interval == 0;
-            let push = Due { id: *id, ask: subscription.ask.clone(), scope: subscription.scope, done };
-            pushes.push((*due, push));
-            let interval = subscription.interval * 1_000_000;
-            // After a stall there is one push, not one for each that was missed.
-            let missed = (now - *due).checked_div(interval).unwrap_or(0);
-            *due += interval * (missed + 1);
-            !done
-        });
-        pushes.sort_by_key(|(due, push)| (*due, push.id));
-        pushes.into_iter().map(|(_, push)| push).collect()
+    /// The push that is due longest by `now`, if any is. One of interval 0 is over with it.
+    pub fn due(&mut self, now: Nanos) -> Option<Due> {
+        let (_, id) = self.open.iter().map(|(id, (_, due))| (*due, *id)).min().filter(|(due, _)| *due <= now)?;
+        let (subscription, due) = self.open.get_mut(&id)?;
+        let done = subscription.interval == 0;
+        let push = Due { id, ask: subscription.ask.clone(), scope: subscription.scope, done };
+        let interval = subscription.interval * 1_000_000;
+        // After a stall there is one push, not one for each that was missed.
+        let missed = (now - *due).checked_div(interval).unwrap_or(0);
+        *due += interval * (missed + 1);
+        if done {
+            self.open.remove(&id);
+        }
+        Some(push)
     }
 }

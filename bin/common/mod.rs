@@ -98,7 +98,10 @@ pub(crate) fn run(daemon: impl Future<Output = Result<(), Box<dyn std::error::Er
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(daemon) {
+    let ended = runtime.block_on(daemon);
+    // A look-up or a file that hangs must not hold up the end: its thread goes with the process.
+    runtime.shutdown_background();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

@@ -17,9 +17,10 @@ impl Sightings {
         Sightings { misses: misses.max(1), known: BTreeMap::new() }
     }
 
-    /// Takes one answer: the members that said who they are, and every address that the name had. A member whose
-    /// address is still listed was seen even if it was silent. Returns the membership where it changed.
-    pub fn answer(&mut self, found: Vec<MemberAddr>, listed: &[String]) -> Option<Vec<MemberAddr>> {
+    /// Takes one answer: the members that said who they are, and the addresses of the name where nobody did. A member
+    /// whose address is silent was seen; one at whose address somebody else answers was not. Returns the membership
+    /// where it changed.
+    pub fn answer(&mut self, found: Vec<MemberAddr>, silent: &[String]) -> Option<Vec<MemberAddr>> {
         let mut changed = false;
         let seen: Vec<MemberId> = found.iter().map(|member| member.id.clone()).collect();
         for member in found {
@@ -29,7 +30,7 @@ impl Sightings {
         }
         let misses = self.misses;
         self.known.retain(|id, (member, missed)| {
-            if seen.contains(id) || listed.contains(&member.addr.host) {
+            if seen.contains(id) || silent.contains(&member.addr.host) {
                 *missed = 0;
                 return true;
             }
@@ -90,6 +91,16 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(sightings.answer(vec![member("a", "10.0.0.1")], &["10.0.0.2".to_string()]), None);
         }
+    }
+
+    #[test]
+    fn a_dead_member_whose_address_another_one_has_now_is_gone() {
+        let mut sightings = Sightings::new(3);
+        sightings.answer(vec![member("a", "10.0.0.1"), member("b", "10.0.0.2")], &[]);
+        let next = || vec![member("a", "10.0.0.1"), member("c", "10.0.0.2")];
+        assert_eq!(ids(sightings.answer(next(), &[])), Some(vec!["a".into(), "b".into(), "c".into()]));
+        assert_eq!(ids(sightings.answer(next(), &[])), None);
+        assert_eq!(ids(sightings.answer(next(), &[])), Some(vec!["a".into(), "c".into()]));
     }
 
     #[test]

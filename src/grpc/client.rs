@@ -32,7 +32,7 @@ pub fn connect_lazily(address: &Address) -> Result<Channel, String> {
 }
 
 /// tonic wraps the cause in "transport error"; people want the cause.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;

@@ -1,5 +1,6 @@
 //! UpdateStats: the collector's side of a stream (server), and the shipper's (client).
 
+use super::client::innermost;
 use crate::aggregate::{BatchError, HelloError, Stored, StreamId};
 use crate::collector::{Collector, NotAdmitted};
 use crate::message::{Batch, Greeting, Hello};
@@ -61,12 +62,12 @@ async fn serve(
         collector.silent();
         return Err(Status::deadline_exceeded("no hello came within 5 s"));
     };
-    let first = first.map_err(|status| unread(collector, status))?;
+    let first = first.map_err(|status| unread(collector, status, Collector::malformed_hello))?;
     let Some(Message::Hello(hello)) = first.and_then(|first| first.message) else {
-        collector.malformed();
+        collector.malformed_hello();
         return Err(Status::invalid_argument("a stream starts with a hello"));
     };
-    let hello = Hello::try_from(hello).map_err(|error| invalid(collector, &error))?;
+    let hello = Hello::try_from(hello).map_err(|error| invalid(collector, &error, Collector::malformed_hello))?;
     let greeting: Greeting = match collector.hello(&hello) {
         Ok(hi) => Ok(hi),
         Err(HelloError::Old(refused)) => Err(refused),
@@ -101,17 +102,19 @@ async fn batches(
             message = timeout(IDLE, inbound.message()) => message,
         };
         let message = message.map_err(|_| Status::deadline_exceeded("no batch came for 3 minutes"))?;
-        let Some(message) = message.map_err(|status| unread(collector, status))? else { return Ok(()) };
+        let Some(message) = message.map_err(|status| unread(collector, status, Collector::malformed_batch))? else {
+            return Ok(());
+        };
         collector.received(wire_len(&message));
         let batch = match message.message {
             Some(pb::update_stats_request::Message::Batch(batch)) => batch,
             Some(pb::update_stats_request::Message::Hello(_)) => {
-                collector.malformed();
+                collector.malformed_batch();
                 return Err(Status::invalid_argument("a stream has one hello: open another stream"));
             }
             None => continue, // a later version's message: ignored
         };
-        let batch = Batch::try_from(batch).map_err(|error| invalid(collector, &error))?;
+        let batch = Batch::try_from(batch).map_err(|error| invalid(collector, &error, Collector::malformed_batch))?;
         match collector.batch(stream, &batch).map_err(batch_status)? {
             Stored::Void => return Err(Status::aborted("a newer stream of this node is current")),
             Stored::Acked { ack, .. } => send(answers, (&ack).into()).await?,
@@ -135,17 +138,17 @@ fn wire_len(message: &pb::UpdateStatsRequest) -> usize {
 
 /// Counts what came and could not be read: a message that is too long, or bytes that are none. A broken connection, which
 /// has a cause of its own, is neither.
-fn unread(collector: &Collector, status: Status) -> Status {
+fn unread(collector: &Collector, status: Status, malformed: fn(&Collector)) -> Status {
     match status.code() {
         tonic::Code::OutOfRange => collector.too_long(),
-        tonic::Code::Internal if std::error::Error::source(&status).is_none() => collector.malformed(),
+        tonic::Code::Internal if std::error::Error::source(&status).is_none() => malformed(collector),
         _ => {}
     }
     status
 }
 
-fn invalid(collector: &Collector, error: &WireError) -> Status {
-    collector.malformed();
+fn invalid(collector: &Collector, error: &WireError, malformed: fn(&Collector)) -> Status {
+    malformed(collector);
     Status::invalid_argument(error.to_string())
 }
 
@@ -184,6 +187,9 @@ pub enum StreamError {
     /// The other end said so; codes as gRPC's.
     #[error("{0}: {1}")]
     Status(tonic::Code, String),
+    /// The connection broke; of what.
+    #[error("the connection broke: {0}")]
+    Broken(String),
     /// It sent something that cannot be read.
     #[error("its answer cannot be read: {0}")]
     Answer(#[from] WireError),
@@ -194,7 +200,13 @@ pub enum StreamError {
 
 impl From<Status> for StreamError {
     fn from(status: Status) -> Self {
-        StreamError::Status(status.code(), status.message().chars().filter(|c| !c.is_control()).take(500).collect())
+        match std::error::Error::source(&status) {
+            Some(cause) => StreamError::Broken(innermost(cause)),
+            None => {
+                let message = status.message().chars().filter(|c| !c.is_control()).take(500).collect();
+                StreamError::Status(status.code(), message)
+            }
+        }
     }
 }
 

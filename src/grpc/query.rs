@@ -1,9 +1,10 @@
 //! GetStats, Resolve and Identify: what everybody asks.
 
 use crate::message::HASH_VERSION;
+use crate::metrics::own::{Bound, CommonMetrics};
 use crate::model::{Gen, Key, MemberId, NodeId, ServiceId, TaskId};
 use crate::router::{QueryError, Router};
-use crate::subscriptions::{Due, Subscription, Subscriptions};
+use crate::subscriptions::{Due, SubscribeError, Subscription, Subscriptions};
 use crate::view::Scope;
 use crate::wire::{self, pb};
 use std::pin::Pin;
@@ -40,6 +41,8 @@ pub struct QueryApi {
     pub who: Who,
     /// The most subscriptions of a stream.
     pub max_subscriptions: usize,
+    /// Counts what that refuses.
+    pub common: CommonMetrics,
 }
 
 impl std::fmt::Debug for QueryApi {
@@ -48,7 +51,8 @@ impl std::fmt::Debug for QueryApi {
     }
 }
 
-type Answers = mpsc::Sender<Result<pb::GetStatsResponse, Status>>;
+type Answer = Result<pb::GetStatsResponse, Status>;
+type Answers = mpsc::Sender<Answer>;
 
 #[tonic::async_trait]
 impl pb::query_server::Query for QueryApi {
@@ -64,6 +68,8 @@ impl pb::query_server::Query for QueryApi {
             router: self.router.clone(),
             answers: answers.clone(),
             open: Subscriptions::new(self.max_subscriptions),
+            common: self.common.clone(),
+            push: None,
         };
         // It ends when the client closes the stream, takes nothing any more, or the connection is closed.
         tokio::spawn(async move {
@@ -126,7 +132,20 @@ struct Pushing {
     router: Router,
     answers: Answers,
     open: Subscriptions,
+    common: CommonMetrics,
+    /// One push at a time, so that what the client says is heard before each; its removal ends it.
+    push: Option<Push>,
 }
+
+/// A push in the making.
+struct Push {
+    id: u64,
+    done: bool,
+    made: Pin<Box<dyn Future<Output = Made> + Send>>,
+}
+
+/// An answer, and the place in the stream that waits for it.
+type Made = Result<(Result<pb::Snapshot, QueryError>, mpsc::OwnedPermit<Answer>), Status>;
 
 impl Pushing {
     async fn run(mut self, mut inbound: Streaming<pb::GetStatsRequest>) -> Result<(), Status> {
@@ -135,31 +154,37 @@ impl Pushing {
         let mut asking = true;
         loop {
             let due = self.open.next_due().map(|due| begun + Duration::from_nanos(due));
-            if !asking && due.is_none() {
+            if !asking && due.is_none() && self.push.is_none() {
                 return Ok(()); // nothing is subscribed, and nothing more can be
             }
-            // Cancel-safe: a message that was not whole yet stays in the stream's buffer.
+            // Cancel-safe: a message that was not whole yet stays in the stream's buffer, a push in its place. What the
+            // client says comes first: no push follows a removal that is here.
             tokio::select! {
+                biased;
+                () = self.answers.closed() => return Ok(()),
                 message = inbound.message(), if asking => match message? {
                     Some(request) => self.change(request, now()).await?,
                     None => asking = false,
                 },
-                () = sleep_until(due.unwrap_or(begun)), if due.is_some() => {
-                    for due in self.open.due(now()) {
-                        self.push(due).await?;
-                    }
+                (push, made) = finished(&mut self.push), if self.push.is_some() => {
+                    let (snapshot, place) = made?;
+                    self.send_push(push, snapshot, place);
                 }
-                () = self.answers.closed() => return Ok(()),
+                () = sleep_until(due.unwrap_or(begun)), if due.is_some() && self.push.is_none() => {
+                    self.push = self.open.due(now()).map(|due| self.make(due));
+                }
             }
         }
     }
 
     async fn change(&mut self, request: pb::GetStatsRequest, now: u64) -> Result<(), Status> {
         for id in request.remove {
+            self.end_push(id);
             self.open.remove(id);
         }
         for added in request.add {
             let id = added.id;
+            self.end_push(id); // replaced
             if let Err(error) = self.subscribe(added, now) {
                 let message = Some(pb::get_stats_response::Message::Error(error));
                 self.send(pb::GetStatsResponse { id, message, done: true }).await?;
@@ -168,37 +193,72 @@ impl Pushing {
         Ok(())
     }
 
+    fn end_push(&mut self, id: u64) {
+        self.push.take_if(|push| push.id == id);
+    }
+
     fn subscribe(&mut self, added: pb::Subscription, now: u64) -> Result<(), String> {
         let scope = if added.scope() == pb::Scope::Local { Scope::Local } else { Scope::Cluster };
         let ask = wire::ask(added.selectors, added.points).map_err(|error| error.to_string())?;
         let subscription = Subscription { id: added.id, ask, scope, interval: added.interval_ms };
-        self.open.add(subscription, now).map_err(|error| error.to_string())
+        self.open.add(subscription, now).map_err(|error| {
+            if matches!(error, SubscribeError::TooMany(_)) {
+                self.common.bounds_refused.of(Bound::MaxSubscriptions).inc();
+            }
+            error.to_string()
+        })
     }
 
-    async fn push(&mut self, due: Due) -> Result<(), Status> {
-        let snapshot = match due.scope {
-            Scope::Local => self.router.hold(&due.ask).map(|holding| pb::Snapshot::from(&holding)),
-            Scope::Cluster => self.router.query(due.ask, Scope::Cluster).await.map(|report| (&report).into()),
+    fn make(&self, due: Due) -> Push {
+        let (router, answers) = (self.router.clone(), self.answers.clone());
+        let (id, done) = (due.id, due.done);
+        let made = async move {
+            let snapshot = match due.scope {
+                Scope::Local => router.hold(&due.ask).map(|holding| pb::Snapshot::from(&holding)),
+                Scope::Cluster => router.query(due.ask, Scope::Cluster).await.map(|report| (&report).into()),
+            };
+            Ok((snapshot, taken(answers.reserve_owned()).await?))
         };
+        Push { id, done, made: Box::pin(made) }
+    }
+
+    fn send_push(&mut self, push: Push, snapshot: Result<pb::Snapshot, QueryError>, place: mpsc::OwnedPermit<Answer>) {
         use pb::get_stats_response::Message;
         let message = match snapshot {
             Ok(snapshot) => Message::Snapshot(snapshot),
             // The next push may succeed again.
             Err(error @ QueryError::Busy(_)) => Message::Error(error.to_string()),
             Err(error) => {
-                self.open.remove(due.id);
+                self.open.remove(push.id);
                 Message::Error(error.to_string())
             }
         };
-        let done = due.done || !self.open.contains(due.id);
-        self.send(pb::GetStatsResponse { id: due.id, message: Some(message), done }).await
+        let done = push.done || !self.open.contains(push.id);
+        place.send(Ok(pb::GetStatsResponse { id: push.id, message: Some(message), done }));
     }
 
-    async fn send(&self, answer: pb::GetStatsResponse) -> Result<(), Status> {
-        match timeout(TAKE_DEADLINE, self.answers.send(Ok(answer))).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Status::cancelled("the subscriber has gone")),
-            Err(_) => Err(Status::deadline_exceeded("the subscriber takes no answers")),
-        }
+    async fn send(&mut self, answer: pb::GetStatsResponse) -> Result<(), Status> {
+        taken(self.answers.send(Ok(answer))).await
+    }
+}
+
+/// Waits for the push, and takes it when it is made. Cancel-safe.
+async fn finished(push: &mut Option<Push>) -> (Push, Made) {
+    let made = match push {
+        Some(push) => push.made.as_mut().await,
+        None => std::future::pending().await,
+    };
+    match push.take() {
+        Some(push) => (push, made),
+        None => std::future::pending().await, // it was there just above
+    }
+}
+
+/// What a subscriber that takes its answers lets happen.
+async fn taken<T, E>(place: impl Future<Output = Result<T, E>>) -> Result<T, Status> {
+    match timeout(TAKE_DEADLINE, place).await {
+        Ok(Ok(place)) => Ok(place),
+        Ok(Err(_)) => Err(Status::cancelled("the subscriber has gone")),
+        Err(_) => Err(Status::deadline_exceeded("the subscriber takes no answers")),
     }
 }

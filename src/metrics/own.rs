@@ -12,10 +12,7 @@ use crate::model::RingId;
 pub use prometheus::Registry;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{
-    Counter, Encoder, Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    TextEncoder,
-};
+use prometheus::{Counter, Encoder, Gauge, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, TextEncoder};
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
@@ -74,10 +71,11 @@ reasons! {
         Unseen "unseen", OtherProcess "other_process", Bounds "bounds", UnseenTail "unseen_tail", Engine "engine",
         Event "event", Identity "identity",
     }
-    /// A configured limit that refused something; the texts are the keys under `limits`.
+    /// A limit that refused something; the texts are the keys under `limits`, or the names of what cannot be configured.
     Bound "bound" {
         MaxTasks "max_tasks", MaxNodes "max_nodes", MaxMessage "max_message", MaxStreams "max_streams",
-        MaxQueries "max_queries", MaxRemembered "max_remembered",
+        MaxSubscriptions "max_subscriptions", MaxQueries "max_queries", MaxRemembered "max_remembered",
+        MaxScrapes "max_scrapes", MaxConnections "max_connections",
     }
     /// A thing that listens.
     Endpoint "endpoint" { Api "api", Metrics "metrics", }
@@ -124,10 +122,6 @@ registered! {
     Counter: |name, help| Counter::new(name, help);
     IntGauge: |name, help| IntGauge::new(name, help);
     Gauge: |name, help| Gauge::new(name, help);
-    Histogram: |name, help| {
-        let buckets = vec![0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
-        Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))
-    };
 }
 
 impl<R: Reason> Registered for Each<R> {
@@ -191,6 +185,7 @@ metrics! {
         batches_stored: IntCounter, "batches_stored_total" "Batches applied";
         batches_repeated: IntCounter, "batches_repeated_total" "Batches that were stored before and only acknowledged";
         batches_fenced: IntCounter, "batches_fenced_total" "Batches ignored because their stream is not the node's current one";
+        batches_malformed: IntCounter, "batches_malformed_total" "Streams ended because a message after the hello could not be read or was no batch";
         data_losses: IntCounter, "data_losses_total" "Streams ended because a batch did not fit its baselines";
         foreign_reports: IntCounter, "foreign_reports_total" "Streams ended because they spoke of another node";
         samples: IntCounter, "samples_total" "Task samples taken in";
@@ -203,7 +198,7 @@ metrics! {
         ledger_services: IntGauge, "ledger_services" "Services with counters in the ledger";
         draining: IntGauge, "draining" "1 while this collector wants to leave";
         scrapes: IntCounter, "scrapes_total" "Scrapes fully written";
-        scrapes_broken: IntCounter, "scrapes_broken_total" "Scrapes whose reader left before the end";
+        scrapes_broken: IntCounter, "scrapes_broken_total" "Scrapes whose reader left before the end or took too long";
         series: IntCounter, "series_rendered_total" "Series of tasks and services rendered";
         unscraped: Gauge, "unscraped_seconds" "For how long nobody scraped; increments are dropped after max_catch_up";
     }
@@ -218,13 +213,13 @@ metrics! {
     }
     /// What every process of this project has, whatever its roles.
     CommonMetrics "swarmstats_" {
-        bounds_refused: Each<Bound>, "bound_refusals_total" "What a configured limit refused, by the limit's name";
+        bounds_refused: Each<Bound>, "bound_refusals_total" "What a limit refused, by the limit's name; max_connections makes wait instead";
         ring_mismatches: IntCounter, "ring_mismatches_total" "Messages from a process that sees another ring";
         ring_changes: IntCounter, "ring_changes_total" "Changes of the ring that discovery made";
         discovery_failures: IntCounter, "discovery_failures_total" "Look-ups of the members that failed or found nobody";
         connections_failed: IntCounter, "connections_failed_total" "Connections to this process that broke, spoke no HTTP or asked nothing";
         requests_refused: IntCounter, "requests_refused_total" "HTTP requests that were wrong: answered with 4xx";
-        members_refused: IntCounter, "members_refused_total" "Members not taken because their replicas or hash version differ";
+        members_refused: IntCounter, "members_refused_total" "Members not taken because their replicas or hash version differ, or another has their id";
     }
 }
 

@@ -8,7 +8,6 @@ use crate::model::{Key, MemberId, TaskId};
 use crate::view::{Ask, Holding};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
@@ -107,8 +106,10 @@ impl<'a> Fan<'a> {
     pub(super) fn finish(self) -> Answers {
         let silence = || format!("no answer within {}", words(self.begun.elapsed()));
         if let Some(ring) = &self.view.ring {
-            let others = self.holdings().filter(|holding| holding.ring_id != ring.id());
-            self.router.0.other_rings.fetch_add(others.count() as u64, Ordering::Relaxed);
+            let others = self.holdings().filter(|holding| holding.ring_id != ring.id()).count();
+            if others > 0 {
+                self.router.0.other_rings.send_modify(|count| *count += others as u64);
+            }
         }
         let answers = self.answers.into_iter();
         answers.map(|(member, answer)| (member, answer.unwrap_or_else(|| Err(silence())))).collect()

@@ -23,6 +23,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
 };
+use tokio_util::task::AbortOnDropHandle;
 
 /// What is subscribed to: only what changes the table.
 const ACTIONS: [&str; 5] = ["start", "die", "destroy", "oom", "rename"];
@@ -101,7 +102,7 @@ impl Discovery {
                         self.fault(&error, "cannot subscribe to the engine's events; trying again");
                     }
                     Ok(done) => self.done(done),
-                    // A job that panicked or was ended: what it asked is asked again at the next listing.
+                    // Only waiting for an exit can break: calls see to themselves. The engine's event comes anyway.
                     Err(error) => tracing::error!(%error, "a job of discovery broke"),
                 },
                 _ = relist.tick() => if self.events.is_some() { self.list() },
@@ -183,19 +184,19 @@ impl Discovery {
     fn subscribe(&mut self) {
         let (engine, since) = (self.engine.clone(), self.watch.since());
         self.jobs.spawn(async move {
-            let connect = async {
+            let connect = async move {
                 // It may have been replaced by another release.
                 engine.negotiate(true).await?;
                 Ok((engine.info().await?, engine.events(since, &ACTIONS).await?))
             };
-            Done::Subscribed(connect.await)
+            Done::Subscribed(call(connect).await)
         });
     }
 
     fn list(&mut self) {
         if !std::mem::replace(&mut self.listing, true) {
             let (engine, number) = (self.engine.clone(), self.watch.next_listing());
-            self.jobs.spawn(async move { Done::Listed(number, engine.list().await) });
+            self.jobs.spawn(async move { Done::Listed(number, call(async move { engine.list().await }).await) });
         }
     }
 
@@ -203,7 +204,8 @@ impl Discovery {
         let (engine, turns) = (self.engine.clone(), self.inspections.clone());
         self.jobs.spawn(async move {
             let _turn = turns.acquire().await;
-            let answer = engine.inspect(&id).await;
+            let asked = id.clone();
+            let answer = call(async move { engine.inspect(&asked).await }).await;
             Done::Inspected(id, answer)
         });
     }
@@ -234,11 +236,18 @@ impl Discovery {
             let (engine, turns) = (self.engine.clone(), self.records.clone());
             self.jobs.spawn(async move {
                 let _turn = turns.acquire().await;
-                let answer = engine.stats(&id).await;
+                let asked = id.clone();
+                let answer = call(async move { engine.stats(&asked).await }).await;
                 Done::Record(id, answer)
             });
         }
     }
+}
+
+/// A call that panics is one that failed, so that what waits for its answer hears of it and asks again.
+async fn call<T: Send + 'static>(call: impl Future<Output = Result<T, Error>> + Send + 'static) -> Result<T, Error> {
+    let answer = AbortOnDropHandle::new(tokio::spawn(call)).await;
+    answer.unwrap_or_else(|broken| Err(Error::Broken(broken.to_string())))
 }
 
 fn every(period: Duration) -> Interval {
@@ -262,4 +271,15 @@ fn first_process(target: &Target) -> Option<AsyncFd<OwnedFd>> {
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     let cgroup = std::fs::read_to_string(format!("/proc/{}/cgroup", target.pid)).ok()?;
     cgroup.contains(&target.container_id).then(|| AsyncFd::with_interest(pidfd, Interest::READABLE).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_panics_is_one_that_failed() {
+        let answer = call::<()>(async { panic!("a mistake of ours") }).await;
+        assert!(matches!(answer, Err(Error::Broken(_))), "{answer:?}");
+    }
 }

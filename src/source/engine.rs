@@ -81,6 +81,9 @@ pub enum Error {
     /// More than is taken.
     #[error("the engine's answer to {0} is longer than {MAX_ANSWER} bytes")]
     TooLong(String),
+    /// A call that panicked.
+    #[error("a call to the engine broke: {0}")]
+    Broken(String),
     /// An answer that is not what the API says.
     #[error("the engine's answer to {what} is not understood")]
     Json {

@@ -125,7 +125,11 @@ async fn bad_messages_end_their_own_stream_and_nothing_else() {
     let ended = raw.answer().await.unwrap_err();
     let says = "a stream has one hello: open another stream";
     assert_eq!((ended.code(), ended.message()), (Code::InvalidArgument, says));
-    until_series(daemon.metrics, MALFORMED, 2.0).await;
+    // A batch with an id that is none.
+    let mut raw = Raw::greeted(daemon.api, "node-a", 3).await;
+    raw.batch(first_batch(3, vec![intro(0, "", "task-a")], vec![])).await;
+    assert_eq!(raw.answer().await.unwrap_err().code(), Code::InvalidArgument);
+    until_series(daemon.metrics, "swarmstats_collector_batches_malformed_total", 2.0).await;
 
     // Absurd intervals, and an id that is none.
     for (bad, says) in [
@@ -139,16 +143,16 @@ async fn bad_messages_end_their_own_stream_and_nothing_else() {
         let ended = raw.answer().await.unwrap_err();
         assert_eq!((ended.code(), ended.message()), (Code::InvalidArgument, says));
     }
-    until_series(daemon.metrics, MALFORMED, 6.0).await;
+    until_series(daemon.metrics, MALFORMED, 5.0).await;
 
     // Bytes that are no message, and a message that is too long.
     assert_eq!(send_bytes(daemon.api, "zzzz".into()).await.code(), Code::Internal);
-    until_series(daemon.metrics, MALFORMED, 7.0).await;
+    until_series(daemon.metrics, MALFORMED, 6.0).await;
     let ended = send_bytes(daemon.api, "x".repeat(70_000)).await;
     assert_eq!(ended.code(), Code::OutOfRange);
     assert!(ended.message().contains("65536"), "{ended:?}");
     until_series(daemon.metrics, r#"swarmstats_bound_refusals_total{bound="max_message"}"#, 1.0).await;
-    assert_eq!(series(daemon.metrics, MALFORMED).await, Some(7.0));
+    assert_eq!(series(daemon.metrics, MALFORMED).await, Some(6.0));
 
     // Another node's task.
     let mut raw = Raw::greeted(daemon.api, "node-b", 1).await;
@@ -201,7 +205,7 @@ async fn bad_messages_end_their_own_stream_and_nothing_else() {
     good.settle().await;
     assert_eq!(
         series(daemon.metrics, "swarmstats_collector_hellos_total").await,
-        Some(9.0),
+        Some(10.0),
         "one of them the good one's"
     );
     let task = get(daemon.api, "/v1/tasks/good-task").await.json();

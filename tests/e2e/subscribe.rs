@@ -1,6 +1,6 @@
 //! GetStats through a router of three members.
 
-use crate::rig::{Daemon, free_address, member};
+use crate::rig::{Daemon, free_address, member, series};
 use crate::scripted::{Scripted, address, figures};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -197,6 +197,22 @@ async fn what_is_no_subscription_is_refused_with_a_remedy_and_the_others_go_on()
     assert!(answers[..2].iter().all(|answer| matches!(answer.message, Some(Message::Snapshot(_)))));
     let Some(Message::Error(refused)) = &answers[2].message else { panic!("three of two were taken") };
     assert_eq!(refused, "2 subscriptions are open on this stream: remove one first");
+    let counter = r#"swarmstats_bound_refusals_total{bound="max_subscriptions"}"#;
+    assert_eq!(series(daemon.metrics, counter).await, Some(1.0));
+}
+
+#[tokio::test]
+async fn an_answer_under_way_is_not_sent_after_its_removal() {
+    let (daemons, members) = ring(2, "query_deadline: 1s").await;
+    // Every question to the whole cluster takes its full deadline.
+    daemons[1].signal(rustix::process::Signal::STOP);
+    let mut subscriber = Subscriber::connect(members[0].1).await;
+    subscriber.add(1, vec![service("web")], 300, pb::Scope::Cluster).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    subscriber.remove(1).await;
+    subscriber.add(2, vec![service("web")], 0, pb::Scope::Local).await;
+    assert_eq!(subscriber.next().await.id, 2);
+    assert!(timeout(Duration::from_millis(1500), subscriber.answers.message()).await.is_err());
 }
 
 #[tokio::test]

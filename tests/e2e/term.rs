@@ -1,7 +1,7 @@
 //! SIGTERM: no new streams, the query under way is finished, Bye on every stream, and gone within 8 s with exit code 0.
 
 use crate::peers::Raw;
-use crate::rig::{get, member, try_get};
+use crate::rig::{Daemon, Folder, get, member, try_get};
 use crate::scripted::{Scripted, address, figures};
 use crate::subscribe::ring;
 use rustix::process::Signal;
@@ -65,4 +65,16 @@ async fn an_open_subscription_and_an_idle_connection_do_not_hold_it_up() {
     assert_eq!(status.code(), Some(0), "{said}");
     println!("gone after {:?}", begun.elapsed());
     drop(requests);
+}
+
+#[tokio::test]
+async fn a_members_file_that_hangs_does_not_hold_it_up() {
+    // Nobody writes to this pipe: opening it never ends.
+    let folder = Folder::new();
+    let pipe = folder.0.join("members.yaml");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut daemon = Daemon::collectord("c1", &format!("members: {{file: {}}}", pipe.display())).await;
+    daemon.signal(Signal::TERM);
+    let (status, said) = daemon.ended(Duration::from_secs(8)).await;
+    assert_eq!(status.code(), Some(0), "{said}");
 }
