@@ -274,6 +274,12 @@ async fn lives_are_told(engine: &Engine) {
         })
         .await;
 
+    // A limit that is changed shows at once.
+    engine.docker("update --cpus 0.7 burn");
+    source
+        .until("the new limit", |round, _| (fresh(round, "burn")?.get(stat::CPU_LIMIT)? == 700_000_000).then_some(()))
+        .await;
+
     // Paused is alive; an interface that is detached takes nothing with it.
     engine.docker("network connect lab burn");
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 /// What is subscribed to: only what changes the table.
-const ACTIONS: [&str; 5] = ["start", "die", "destroy", "oom", "rename"];
+const ACTIONS: [&str; 6] = ["start", "die", "destroy", "oom", "update", "rename"];
 /// At most this many inspections at a time, and as many records.
 const CALLS_AT_ONCE: usize = 8;
 /// The pause before the next attempt where the caller's delays have come to an end.

@@ -282,9 +282,14 @@ impl Table {
     pub fn out_of_memory(&mut self, container_id: &str) {
         if let Some(task) = self.tasks.get_mut(container_id) {
             task.oom_killed = true;
-            if let By::Kernel(reader) = &mut task.by {
-                reader.hurry();
-            }
+        }
+        self.updated(container_id);
+    }
+
+    /// Something of a container changed that its CPU counter does not show.
+    pub fn updated(&mut self, container_id: &str) {
+        if let Some(Tracked { by: By::Kernel(reader), .. }) = self.tasks.get_mut(container_id) {
+            reader.hurry();
         }
     }
 
