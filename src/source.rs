@@ -4,8 +4,8 @@
 //! and device → sums that never fall; [`files`] which file gives which stat; [`cgroup`] where a container's files are;
 //! [`limits`] and [`reader`] one task, its descriptors held open; [`engine`] the Docker Engine API; [`describe`] labels
 //! → a task's texts; [`record`] the engine's own record → figures, where the kernel cannot be seen; [`table`] the node's
-//! tasks and one tick over them; [`watch`] what the engine's news mean for it; [`discovery`] the loop that gets them;
-//! [`docker`] all of it, for the shipper's loop.
+//! tasks and one tick over them; [`ending`] a container's last moment; [`watch`] what the engine's news mean;
+//! [`discovery`] the loop that gets them; [`docker`] all of it, for the shipper's loop.
 //!
 //! Invariants: what cannot be read is absent, never 0; one bad line or file spoils only its own field; one container
 //! delays no other; whatever was not understood is counted in [`Faults`].
@@ -22,6 +22,7 @@ pub mod engine;
 pub mod describe;
 pub mod record;
 pub mod table;
+pub mod ending;
 pub mod watch;
 pub mod discovery;
 pub mod docker;

@@ -14,8 +14,11 @@ use swarmstats::{
     model::Values,
     source::{
         Config, Docker, Ended, Fault, Reading, Round,
+        cgroup::{Host, Target},
         describe::Include,
+        ending::Ending,
         engine::{Engine as Client, api::Stats},
+        files::Controller,
         parse,
     },
     stat::{self, Level, Stat},
@@ -253,6 +256,8 @@ async fn lives_are_told(engine: &Engine) {
     assert_eq!(burn.exit.code, Some(137));
     assert!(last.get(stat::CPU) >= seen.get(stat::CPU));
 
+    the_kernel_tells_the_end(engine).await;
+
     // Started again in place: the same container, another incarnation, counters from 0.
     engine.docker("start burn");
     let again = source.until("burn again", |round, _| {
@@ -267,6 +272,12 @@ async fn lives_are_told(engine: &Engine) {
         .until("the second end of burn", |_, all| {
             all.iter().filter(|ended| &*ended.meta.task_name == "burn").nth(1).cloned()
         })
+        .await;
+
+    // A limit that is changed shows at once.
+    engine.docker("update --cpus 0.7 burn");
+    source
+        .until("the new limit", |round, _| (fresh(round, "burn")?.get(stat::CPU_LIMIT)? == 700_000_000).then_some(()))
         .await;
 
     // Paused is alive; an interface that is detached takes nothing with it.
@@ -287,6 +298,26 @@ async fn lives_are_told(engine: &Engine) {
     let ends = source.ended.iter().filter(|ended| &*ended.meta.task_name == "burn").count();
     assert_eq!(ends, 3, "each incarnation is told to be over once: {:?}", source.ended);
     assert_eq!(source.docker.faults().of(Fault::Malformed), 0);
+}
+
+/// Where the first process cannot be seen, as from inside a container, `cgroup.events` tells; where there is no v2
+/// cgroup either, nothing is awaited.
+async fn the_kernel_tells_the_end(engine: &Engine) {
+    engine.run("ending", "", "sleep 2");
+    let container_id = engine.docker("inspect -f {{.Id}} ending").trim().to_owned();
+    let pid = engine.docker("inspect -f {{.State.Pid}} ending").trim().parse().unwrap();
+    let target = Target { container_id, pid, cgroup_parent: String::new(), network: true, started_at: 0 };
+    let place = Host::new("/proc", "/sys").unwrap().place(&target).0;
+    let unified = place.of(Controller::Pressure).map(|(_, directory)| directory);
+    assert!(matches!(Ending::of(&target, unified), Some(Ending::Process(_))));
+    let hidden = Ending::of(&Target { pid: 0, ..target }, unified);
+    assert_eq!(hidden.is_some(), unified.is_some());
+    if let Some(ending) = hidden {
+        let begun = Instant::now();
+        tokio::time::timeout(Duration::from_secs(10), ending.come()).await.expect("the kernel tells of the end");
+        assert!(begun.elapsed() > Duration::from_millis(500), "and not before it");
+    }
+    engine.docker("rm -f ending");
 }
 
 async fn without_the_kernel_the_engine_is_asked(engine: &Engine) {

@@ -8,6 +8,7 @@
 use super::{
     Fault,
     cgroup::Target,
+    ending::Ending,
     engine::{
         Engine, Error, Events,
         api::{Event, Info, Inspect, Listed, Stats},
@@ -15,10 +16,8 @@ use super::{
     watch::{Shared, Watch},
 };
 use crate::model::NodeId;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::{future, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{future, sync::Arc, time::Duration};
 use tokio::{
-    io::{Interest, unix::AsyncFd},
     sync::Semaphore,
     task::JoinSet,
     time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
@@ -26,7 +25,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 /// What is subscribed to: only what changes the table.
-const ACTIONS: [&str; 5] = ["start", "die", "destroy", "oom", "rename"];
+const ACTIONS: [&str; 6] = ["start", "die", "destroy", "oom", "update", "rename"];
 /// At most this many inspections at a time, and as many records.
 const CALLS_AT_ONCE: usize = 8;
 /// The pause before the next attempt where the caller's delays have come to an end.
@@ -44,8 +43,8 @@ pub struct NodeChanged {
 
 /// What a job brought back.
 enum Done {
-    Subscribed(Result<(Info, Events), Error>),
-    Listed(u64, Result<Vec<Listed>, Error>),
+    Subscribed(Result<Events, Error>),
+    Listed(u64, Result<(Info, Vec<Listed>), Error>),
     Inspected(Arc<str>, Result<Inspect, Error>),
     Record(Arc<str>, Result<Stats, Error>),
     Exited(Arc<str>, u64),
@@ -87,21 +86,19 @@ impl Discovery {
                     retry = Instant::now() + pauses.next().unwrap_or(LONGEST_DELAY);
                 },
                 Some(done) = self.jobs.join_next() => match done {
-                    Ok(Done::Subscribed(Ok((info, events)))) => {
+                    Ok(Done::Subscribed(Ok(events))) => {
                         (connecting, pauses) = (false, delays());
-                        if let Some(is) = self.changed(&info) {
-                            return NodeChanged { was: self.watch.node().node_id.clone(), is };
-                        }
                         self.events = Some(events);
                         self.list();
                     }
                     Ok(Done::Subscribed(Err(error))) => {
                         connecting = false;
-                        let pause = pauses.next().unwrap_or(LONGEST_DELAY);
-                        retry = Instant::now() + pause;
+                        retry = Instant::now() + pauses.next().unwrap_or(LONGEST_DELAY);
                         self.fault(&error, "cannot subscribe to the engine's events; trying again");
                     }
-                    Ok(done) => self.done(done),
+                    Ok(done) => if let Some(changed) = self.done(done) {
+                        return changed;
+                    },
                     // Only waiting for an exit can break: calls see to themselves. The engine's event comes anyway.
                     Err(error) => tracing::error!(%error, "a job of discovery broke"),
                 },
@@ -139,13 +136,18 @@ impl Discovery {
         false
     }
 
-    fn done(&mut self, done: Done) {
+    /// Takes what a job brought back, and sees whether the node is still the same.
+    fn done(&mut self, done: Done) -> Option<NodeChanged> {
         match done {
             Done::Listed(number, answer) => {
                 self.listing = false;
                 match answer {
-                    Ok(listed) => {
+                    Ok((info, listed)) => {
                         self.shared.trouble.send_replace(None);
+                        let was = &self.watch.node().node_id;
+                        if let Some(is) = super::docker::node_id(&info).ok().filter(|is| is != was) {
+                            return Some(NodeChanged { was: was.clone(), is });
+                        }
                         self.watch.listed(number, &listed).into_iter().for_each(|id| self.inspect(id));
                     }
                     Err(error) => self.fault(&error, "cannot list containers; known ones are read on"),
@@ -154,7 +156,7 @@ impl Discovery {
             Done::Inspected(id, answer) => {
                 let (started, again) = self.watch.inspected(&id, answer);
                 if let Some(target) = started {
-                    self.await_exit(target);
+                    self.await_end(target);
                 }
                 if again {
                     self.inspect(id);
@@ -172,13 +174,10 @@ impl Discovery {
                     table.exited(&id);
                 }
             }
+            // Taken by the loop itself.
             Done::Subscribed(_) => {}
         }
-    }
-
-    fn changed(&self, info: &Info) -> Option<NodeId> {
-        let is = super::docker::node_id(info).ok()?;
-        (is != self.watch.node().node_id).then_some(is)
+        None
     }
 
     fn subscribe(&mut self) {
@@ -187,7 +186,7 @@ impl Discovery {
             let connect = async move {
                 // It may have been replaced by another release.
                 engine.negotiate(true).await?;
-                Ok((engine.info().await?, engine.events(since, &ACTIONS).await?))
+                engine.events(since, &ACTIONS).await
             };
             Done::Subscribed(call(connect).await)
         });
@@ -196,7 +195,8 @@ impl Discovery {
     fn list(&mut self) {
         if !std::mem::replace(&mut self.listing, true) {
             let (engine, number) = (self.engine.clone(), self.watch.next_listing());
-            self.jobs.spawn(async move { Done::Listed(number, call(async move { engine.list().await }).await) });
+            let both = async move { Ok((engine.info().await?, engine.list().await?)) };
+            self.jobs.spawn(async move { Done::Listed(number, call(both).await) });
         }
     }
 
@@ -210,15 +210,15 @@ impl Discovery {
         });
     }
 
-    /// Has the last figures of a container read when its first process ends, and with it all others: the kernel tells
-    /// some milliseconds before the engine removes the cgroup. Where it cannot tell, the engine's event comes anyway.
-    fn await_exit(&mut self, target: Target) {
-        let Some(process) = first_process(&target) else { return };
-        self.jobs.spawn(async move {
-            // An error of waiting can only mean that there is nothing to wait for.
-            drop(process.readable().await);
-            Done::Exited(target.container_id.into(), target.started_at)
-        });
+    /// Has the last figures of a container read as soon as its last process is gone.
+    fn await_end(&mut self, target: Target) {
+        let unified = self.shared.table().unified(&target);
+        if let Some(ending) = Ending::of(&target, unified.as_deref()) {
+            self.jobs.spawn(async move {
+                ending.come().await;
+                Done::Exited(target.container_id.into(), target.started_at)
+            });
+        }
     }
 
     /// Sees to what the sampler noticed: cgroups that went, and containers that only the engine can see.
@@ -261,16 +261,6 @@ async fn next_event(events: &mut Option<Events>) -> Result<Option<Event>, Error>
         Some(events) => events.next().await,
         None => future::pending().await,
     }
-}
-
-/// The first process of a container, if it can be seen from here: a process id is good only while its cgroup names the
-/// container, and only where this process numbers processes as the engine does.
-#[expect(deprecated, reason = "what replaces it is unsafe; an OwnedFd is what makes this one sound")]
-fn first_process(target: &Target) -> Option<AsyncFd<OwnedFd>> {
-    let pid = Pid::from_raw(i32::try_from(target.pid).ok()?)?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    let cgroup = std::fs::read_to_string(format!("/proc/{}/cgroup", target.pid)).ok()?;
-    cgroup.contains(&target.container_id).then(|| AsyncFd::with_interest(pidfd, Interest::READABLE).ok())?
 }
 
 #[cfg(test)]

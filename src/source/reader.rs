@@ -27,8 +27,8 @@ use std::{
 /// still be fresh (LEDGER 20).
 pub const IDLE_ROUNDS: u64 = 3;
 
-/// Limits are read once in this many rounds.
-pub const LIMIT_ROUNDS: u64 = 10;
+/// Limits are read once in this many rounds, and when the engine says that they were changed ([`Reader::hurry`]).
+pub const LIMIT_ROUNDS: u64 = 30;
 
 /// The largest kernel file taken; what is beyond is cut off, and counted as a torn line.
 const BUFFER: usize = 64 * 1024;
@@ -117,6 +117,7 @@ pub struct Reader {
     /// Shifts the rounds in which an idle task is read, so that not all are read in the same one.
     phase: u64,
     moved: bool,
+    limits_due: bool,
 }
 
 impl Reader {
@@ -161,7 +162,8 @@ impl Reader {
         let limits = Limits::new(host, &place, mask);
         let mut figures = Figures::default();
         figures.values.set(stat::START_TIME, target.started_at);
-        Ok(Reader { files, blkio, limits, figures, mask, memory_total: host.memory_total(), phase, moved: true })
+        let memory_total = host.memory_total();
+        Ok(Reader { files, blkio, limits, figures, mask, memory_total, phase, moved: true, limits_due: true })
     }
 
     /// One sample. `round` counts the node's rounds.
@@ -179,7 +181,7 @@ impl Reader {
             self.read_files(When::Moving, scratch)?;
             self.read_undecided_blkio(scratch);
         }
-        if before.is_none() || due.is_multiple_of(LIMIT_ROUNDS) {
+        if std::mem::take(&mut self.limits_due) || due.is_multiple_of(LIMIT_ROUNDS) {
             self.limits.read(&mut self.figures, scratch);
         }
         self.moved = moves;
@@ -207,7 +209,7 @@ impl Reader {
 
     /// Has everything read in the next round: something happened that the CPU counter does not show.
     pub fn hurry(&mut self) {
-        self.moved = true;
+        (self.moved, self.limits_due) = (true, true);
     }
 
     fn finish(&mut self) -> &Values {
@@ -631,6 +633,10 @@ mod tests {
         let fresh_after = (1..100).find(|_| rig.read().get(stat::PIDS_LIMIT) == Some(7)).unwrap();
         assert!(fresh_after <= LIMIT_ROUNDS);
         assert_eq!(rig.reader.last().get(stat::CPU_LIMIT), None);
+        rig.write(&format!("docker/{ID}/pids.max"), "8\n");
+        assert_eq!(rig.read().get(stat::PIDS_LIMIT), Some(7));
+        rig.reader.hurry();
+        assert_eq!(rig.read().get(stat::PIDS_LIMIT), Some(8), "the engine said that it was changed");
     }
 
     #[test]

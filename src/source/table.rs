@@ -8,6 +8,7 @@ use super::{
     Fault, Faults,
     cgroup::{Host, Target},
     engine::{STATS_DEADLINE, api::Stats},
+    files::Controller,
     reader::{Gone, Reader, Scratch, Unseen},
     record::Record,
 };
@@ -16,7 +17,7 @@ use crate::{
     model::{Nanos, TaskMeta, Values},
     stat::Level,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// For how long an engine's record stands for the container it is of, before that counts as unread: two attempts.
 pub const MAX_RECORD_AGE: Nanos = 2 * STATS_DEADLINE.as_nanos() as Nanos;
@@ -292,9 +293,14 @@ impl Table {
     pub fn out_of_memory(&mut self, container_id: &str) {
         if let Some(task) = self.tasks.get_mut(container_id) {
             task.oom_killed = true;
-            if let By::Kernel(reader) = &mut task.by {
-                reader.hurry();
-            }
+        }
+        self.updated(container_id);
+    }
+
+    /// Something of a container changed that its CPU counter does not show.
+    pub fn updated(&mut self, container_id: &str) {
+        if let Some(Tracked { by: By::Kernel(reader), .. }) = self.tasks.get_mut(container_id) {
+            reader.hurry();
         }
     }
 
@@ -372,9 +378,10 @@ impl Table {
         &mut self.scratch.around.faults
     }
 
-    /// The machine.
-    pub fn host(&self) -> &Host {
-        &self.host
+    /// A container's v2 directory, if it has one.
+    pub fn unified(&self, target: &Target) -> Option<PathBuf> {
+        // Pressure is what v2 alone has, also where v1 has the controllers.
+        Some(self.host.place(target).0.of(Controller::Pressure)?.1.to_owned())
     }
 
     /// How many tasks there are.

@@ -112,6 +112,7 @@ impl Watch {
             "start" if self.choice.include.takes(attributes) => return self.ask(id, Some(event)),
             "rename" if self.shared.table().target(&id).is_some() => return self.ask(id, None),
             "oom" => self.shared.table().out_of_memory(&id),
+            "update" => self.shared.table().updated(&id),
             "die" | "destroy" => {
                 let code = attributes.get("exitCode").and_then(|code| code.parse().ok());
                 let exit = Exit { code, oom_killed: false };
