@@ -102,7 +102,7 @@ impl Shipping {
         let batches: Vec<Batch> =
             self.members.iter().filter_map(|member| self.outbox.next_batch(member, now)).collect();
         for (member, batch) in self.members.iter().zip(&batches) {
-            self.outbox.acked(member, batch.k, &common::ack(batch, now), now);
+            self.outbox.acked(member, batch.k, &common::ack(batch, swarmstats::clock::boottime()), now);
         }
         batches
     }
@@ -235,7 +235,7 @@ fn ingest_by_grpc() {
     for (what, mix, _) in MIXES {
         let mut nodes = Vec::new();
         for number in 0..20 {
-            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 40, mix), &ring);
+            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 10, mix), &ring);
             let hello = shipping.outbox.hello(&served.member);
             let hello = Hello { epoch: swarmstats::clock::boottime(), ..hello };
             let opened = runtime.block_on(async {
@@ -256,7 +256,8 @@ fn ingest_by_grpc() {
                     stream.send(batch).await.expect("it reads");
                 }
                 for (_, stream) in &mut nodes {
-                    assert!(matches!(stream.next().await, Ok(Answer::Ack(_))));
+                    let answer = stream.next().await;
+                    assert!(matches!(answer, Ok(Answer::Ack(_))), "{answer:?}");
                 }
             });
             cpu.push((served.cpu() - before).as_nanos() as f64);
@@ -275,7 +276,7 @@ fn ingest() {
         let member = common::members(1).remove(0);
         let mut nodes: Vec<(StreamId, Shipping)> = Vec::new();
         for number in 0..20 {
-            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 40, mix), &ring);
+            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 10, mix), &ring);
             let hello = shipping.hello(&member, |hello| aggregate.hello(hello, 1).expect("a good hello"));
             nodes.push((StreamId::of(&hello), shipping));
         }
@@ -335,29 +336,37 @@ fn owners() {
     line("look-up", ours / 10_000.0, "ns", ("HashMap", theirs / 10_000.0), None);
 }
 
-/// Resident bytes of a process that took 400 nodes of 50 tasks, without history; everything read off the wire.
+/// Resident bytes without history, everything read off the wire. A node of one service and one of ten tell what a task
+/// and what a row takes.
 fn memory() {
-    let ring = common::ring(1);
-    let member = common::members(1).remove(0);
-    let sent: Vec<(Hello, Vec<u8>)> = (0..400)
-        .map(|number| {
-            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 400, common::USUAL), &ring);
+    const NODES: usize = 400;
+    let per_node = |n_services: usize| {
+        let ring = common::ring(1);
+        let member = common::members(1).remove(0);
+        let first = |number| {
+            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, n_services, common::USUAL), &ring);
             let hello = shipping.hello(&member, hi);
             (hello, bytes(&shipping.round()[0]))
-        })
-        .collect();
-    let texts_and_values: usize = sent.iter().map(|(_, bytes)| bytes.len()).sum();
-    let mut aggregate = aggregate();
-    let before = resident();
-    for (hello, bytes) in &sent {
-        aggregate.hello(hello, 1).expect("a good hello");
-        store(&mut aggregate, &StreamId::of(hello), &batch_of(bytes), 2);
-    }
-    let held = (resident() - before) as f64;
-    let sizes = black_box(&aggregate).sizes();
-    let (n, rows) = (sizes.tasks as f64, sizes.rows);
-    println!("\nmemory of {n} tasks and {rows} rows, no history; baseline: the first batch's bytes");
-    line("a task with its share of indexes and rows", held / n, "B", ("wire", texts_and_values as f64 / n), None);
+        };
+        let sent: Vec<(Hello, Vec<u8>)> = (0..NODES).map(first).collect();
+        let n_bytes: usize = sent.iter().map(|(_, bytes)| bytes.len()).sum();
+        let mut aggregate = aggregate();
+        let before = resident();
+        for (hello, bytes) in &sent {
+            aggregate.hello(hello, 1).expect("a good hello");
+            store(&mut aggregate, &StreamId::of(hello), &batch_of(bytes), 2);
+        }
+        let held = resident().saturating_sub(before);
+        // Kept, so that the next world does not live in this one's memory.
+        std::mem::forget(aggregate);
+        (held as f64 / NODES as f64, n_bytes as f64 / NODES as f64)
+    };
+    let ((one, wire), (ten, _)) = (per_node(1), per_node(10));
+    let row = (ten - one) / 9.0;
+    println!("\nmemory of {} tasks on {NODES} nodes, no history; baseline: their first batches' bytes", 50 * NODES);
+    let task = (one - row) / 50.0;
+    line("a task with its texts and indexes", task, "B", ("wire", wire / 50.0), Some(Budget::AtMost(1024.0)));
+    println!("a row (one node × service): {row:.0} B");
 }
 
 fn resident() -> usize {

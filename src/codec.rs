@@ -69,6 +69,10 @@ impl Layout {
     fn all(&self) -> u64 {
         (1 << self.0.len()) - 1
     }
+    /// A mask of positions for one of stats.
+    fn positions(&self, stats: u64) -> u64 {
+        self.stats().fold(0, |mask, (position, stat)| mask | (stats >> stat.number() & 1) << position)
+    }
     fn stats(&self) -> impl Iterator<Item = (usize, Stat)> + '_ {
         self.0.iter().enumerate().filter_map(|(position, stat)| stat.map(|stat| (position, stat)))
     }
@@ -121,7 +125,10 @@ impl<'a> Encoder<'a> {
 
     /// Adds an entry if there is anything to say. Handles must come in rising order.
     pub fn entry(&mut self, handle: u32, before: &Values, now: &Values, row: Option<RowPart<'_>>, role: Option<bool>) {
-        let (changed, present) = self.changes(before, now);
+        let changed = match before.differing(now) & now.present() {
+            0 => 0,
+            stats => self.layout.positions(stats),
+        };
         let counted = row.map_or(0, |row| self.counted(row.counts_before, row.counts));
         let add = match row.map(|row| row.add) {
             None | Some(Add::None) => 0,
@@ -146,12 +153,11 @@ impl<'a> Encoder<'a> {
             self.block.push(flags);
         }
         if presence {
-            put(&mut self.block, present);
+            put(&mut self.block, self.layout.positions(now.present()));
         }
         if usual || changed != 0 {
             put(&mut self.block, changed);
-            for (position, stat) in self.layout.stats().filter(|(position, _)| changed >> position & 1 == 1) {
-                debug_assert!(position < MAX_POSITIONS);
+            for stat in positions(changed).filter_map(|position| self.layout.0[position]) {
                 put_signed(&mut self.block, now.or_zero(stat).wrapping_sub(before.or_zero(stat)));
             }
         }
@@ -168,15 +174,6 @@ impl<'a> Encoder<'a> {
     /// The finished block.
     pub fn finish(self) -> Vec<u8> {
         self.block
-    }
-
-    fn changes(&self, before: &Values, now: &Values) -> (u64, u64) {
-        let (mut changed, mut present) = (0, 0);
-        for (position, stat) in self.layout.stats() {
-            changed |= u64::from(before.or_zero(stat) != now.or_zero(stat) && now.get(stat).is_some()) << position;
-            present |= u64::from(now.get(stat).is_some()) << position;
-        }
-        (changed, present)
     }
 
     fn counted(&self, before: &Counts, now: &Counts) -> u64 {
@@ -346,6 +343,15 @@ fn the_change(before: &Values, now: &Values) -> Result<Values, DecodeError> {
         }
     }
     Ok(amounts)
+}
+
+/// The positions of a mask, lowest first.
+fn positions(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let position = (mask != 0).then(|| mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        position
+    })
 }
 
 /// Appends a varint (LEB128).
