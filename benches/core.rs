@@ -1,6 +1,6 @@
 //! What the pure core costs: bytes on the wire, the codec, taking batches, finding owners, memory; DESIGN §9's budgets.
 //!
-//! `cargo bench --bench core`. Each line has its baseline from the same run: plain protobuf with string ids and packed
+//! `cargo bench --bench core`, or some of it: `-- wire codec`. Each line has its baseline from the same run: plain protobuf with string ids and packed
 //! varints, or what one would write without this crate.
 
 mod common;
@@ -15,7 +15,7 @@ use swarmstats::codec::{Baseline, Decoded, Encoder, Layout};
 use swarmstats::grpc::UpdateStream;
 use swarmstats::message::{Batch, Hello, Hi};
 use swarmstats::model::{Gen, Key, MemberId, RingId, TaskId, Values};
-use swarmstats::outbox::Outbox;
+use swarmstats::outbox::{Outbox, Reading};
 use swarmstats::shard::Ring;
 use swarmstats::stat::Level;
 use swarmstats::wire::{Answer, pb};
@@ -31,12 +31,20 @@ const MIXES: [(&str, Mix, Option<f64>); 4] = [
 
 fn main() {
     println!("{} stats a task", n_stats());
-    memory();
-    wire();
-    codec();
-    ingest();
-    ingest_by_grpc();
-    owners();
+    let sections: [(&str, fn()); 7] = [
+        ("memory", memory),
+        ("wire", wire),
+        ("codec", codec),
+        ("outbox", outbox),
+        ("ingest", ingest),
+        ("grpc", ingest_by_grpc),
+        ("owners", owners),
+    ];
+    // cargo says `--bench`.
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    for (_, section) in sections.iter().filter(|(name, _)| chosen.is_empty() || chosen.iter().any(|arg| arg == name)) {
+        section();
+    }
 }
 
 fn n_stats() -> usize {
@@ -97,6 +105,10 @@ impl Shipping {
     /// One sample round; what goes to each member.
     fn round(&mut self) -> Vec<Batch> {
         let readings = self.node.tick();
+        self.take(readings)
+    }
+
+    fn take(&mut self, readings: Vec<Reading>) -> Vec<Batch> {
         let now = self.node.clock();
         self.outbox.observe(now, readings, None);
         let batches: Vec<Batch> =
@@ -204,6 +216,29 @@ fn codec() {
         let budget = Some(Budget::AtMost(5.0));
         line(&format!("encode, {what}"), per_stat(encode), "ns", ("plain", per_stat(plain_encode)), budget);
         line(&format!("decode, {what}"), per_stat(decode), "ns", ("plain", per_stat(plain_decode)), budget);
+    }
+}
+
+/// The shipper's side of a round without reading and sending, of a node with 50 tasks.
+fn outbox() {
+    println!("\nthe outbox's round and batch, µs per task of 50; baseline: the same as plain protobuf");
+    for (n_services, services) in [(10, "10 services"), (50, "a service each")] {
+        for (what, mix, _) in MIXES {
+            let mut shipping = Shipping::new(SyntheticNode::new(0, 50, n_services, mix), &common::ring(1));
+            shipping.hello_to_all();
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            for _ in 0..5 * TICKS {
+                let readings = shipping.node.tick();
+                let begun = thread_cpu();
+                black_box(shipping.take(readings).iter().map(bytes).collect::<Vec<_>>());
+                let done = thread_cpu();
+                black_box(plain(&shipping.node).encode_to_vec());
+                theirs.push((thread_cpu() - done).as_nanos() as f64);
+                ours.push((done - begun).as_nanos() as f64);
+            }
+            let (ours, theirs) = (median(ours) / 50_000.0, median(theirs) / 50_000.0);
+            line(&format!("{what}, {services}"), ours, "µs", ("plain", theirs), None);
+        }
     }
 }
 
