@@ -1,6 +1,6 @@
 //! What the pure core costs: bytes on the wire, the codec, taking batches, finding owners, memory; DESIGN §9's budgets.
 //!
-//! `cargo bench --bench core`. Each line has its baseline from the same run: plain protobuf with string ids and packed
+//! `cargo bench --bench core`, or some of it: `-- wire codec`. Each line has its baseline from the same run: plain protobuf with string ids and packed
 //! varints, or what one would write without this crate.
 
 mod common;
@@ -15,7 +15,7 @@ use swarmstats::codec::{Baseline, Decoded, Encoder, Layout};
 use swarmstats::grpc::UpdateStream;
 use swarmstats::message::{Batch, Hello, Hi};
 use swarmstats::model::{Gen, Key, MemberId, RingId, TaskId, Values};
-use swarmstats::outbox::Outbox;
+use swarmstats::outbox::{Outbox, Reading};
 use swarmstats::shard::Ring;
 use swarmstats::stat::Level;
 use swarmstats::wire::{Answer, pb};
@@ -31,12 +31,20 @@ const MIXES: [(&str, Mix, Option<f64>); 4] = [
 
 fn main() {
     println!("{} stats a task", n_stats());
-    memory();
-    wire();
-    codec();
-    ingest();
-    ingest_by_grpc();
-    owners();
+    let sections: [(&str, fn()); 7] = [
+        ("memory", memory),
+        ("wire", wire),
+        ("codec", codec),
+        ("outbox", outbox),
+        ("ingest", ingest),
+        ("grpc", ingest_by_grpc),
+        ("owners", owners),
+    ];
+    // cargo says `--bench`.
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    for (_, section) in sections.iter().filter(|(name, _)| chosen.is_empty() || chosen.iter().any(|arg| arg == name)) {
+        section();
+    }
 }
 
 fn n_stats() -> usize {
@@ -97,12 +105,16 @@ impl Shipping {
     /// One sample round; what goes to each member.
     fn round(&mut self) -> Vec<Batch> {
         let readings = self.node.tick();
+        self.take(readings)
+    }
+
+    fn take(&mut self, readings: Vec<Reading>) -> Vec<Batch> {
         let now = self.node.clock();
         self.outbox.observe(now, readings, None);
         let batches: Vec<Batch> =
             self.members.iter().filter_map(|member| self.outbox.next_batch(member, now)).collect();
         for (member, batch) in self.members.iter().zip(&batches) {
-            self.outbox.acked(member, batch.k, &common::ack(batch, now), now);
+            self.outbox.acked(member, batch.k, &common::ack(batch, swarmstats::clock::boottime()), now);
         }
         batches
     }
@@ -207,6 +219,29 @@ fn codec() {
     }
 }
 
+/// The shipper's side of a round without reading and sending, of a node with 50 tasks.
+fn outbox() {
+    println!("\nthe outbox's round and batch, µs per task of 50; baseline: the same as plain protobuf");
+    for (n_services, services) in [(10, "10 services"), (50, "a service each")] {
+        for (what, mix, _) in MIXES {
+            let mut shipping = Shipping::new(SyntheticNode::new(0, 50, n_services, mix), &common::ring(1));
+            shipping.hello_to_all();
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            for _ in 0..5 * TICKS {
+                let readings = shipping.node.tick();
+                let begun = thread_cpu();
+                black_box(shipping.take(readings).iter().map(bytes).collect::<Vec<_>>());
+                let done = thread_cpu();
+                black_box(plain(&shipping.node).encode_to_vec());
+                theirs.push((thread_cpu() - done).as_nanos() as f64);
+                ours.push((done - begun).as_nanos() as f64);
+            }
+            let (ours, theirs) = (median(ours) / 50_000.0, median(theirs) / 50_000.0);
+            line(&format!("{what}, {services}"), ours, "µs", ("plain", theirs), None);
+        }
+    }
+}
+
 fn aggregate() -> Aggregate {
     let cfg = AggregateConfig {
         member: common::members(1).remove(0),
@@ -235,7 +270,7 @@ fn ingest_by_grpc() {
     for (what, mix, _) in MIXES {
         let mut nodes = Vec::new();
         for number in 0..20 {
-            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 40, mix), &ring);
+            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 10, mix), &ring);
             let hello = shipping.outbox.hello(&served.member);
             let hello = Hello { epoch: swarmstats::clock::boottime(), ..hello };
             let opened = runtime.block_on(async {
@@ -256,7 +291,8 @@ fn ingest_by_grpc() {
                     stream.send(batch).await.expect("it reads");
                 }
                 for (_, stream) in &mut nodes {
-                    assert!(matches!(stream.next().await, Ok(Answer::Ack(_))));
+                    let answer = stream.next().await;
+                    assert!(matches!(answer, Ok(Answer::Ack(_))), "{answer:?}");
                 }
             });
             cpu.push((served.cpu() - before).as_nanos() as f64);
@@ -275,7 +311,7 @@ fn ingest() {
         let member = common::members(1).remove(0);
         let mut nodes: Vec<(StreamId, Shipping)> = Vec::new();
         for number in 0..20 {
-            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 40, mix), &ring);
+            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 10, mix), &ring);
             let hello = shipping.hello(&member, |hello| aggregate.hello(hello, 1).expect("a good hello"));
             nodes.push((StreamId::of(&hello), shipping));
         }
@@ -335,29 +371,37 @@ fn owners() {
     line("look-up", ours / 10_000.0, "ns", ("HashMap", theirs / 10_000.0), None);
 }
 
-/// Resident bytes of a process that took 400 nodes of 50 tasks, without history; everything read off the wire.
+/// Resident bytes without history, everything read off the wire. A node of one service and one of ten tell what a task
+/// and what a row takes.
 fn memory() {
-    let ring = common::ring(1);
-    let member = common::members(1).remove(0);
-    let sent: Vec<(Hello, Vec<u8>)> = (0..400)
-        .map(|number| {
-            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, 400, common::USUAL), &ring);
+    const NODES: usize = 400;
+    let per_node = |n_services: usize| {
+        let ring = common::ring(1);
+        let member = common::members(1).remove(0);
+        let first = |number| {
+            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, n_services, common::USUAL), &ring);
             let hello = shipping.hello(&member, hi);
             (hello, bytes(&shipping.round()[0]))
-        })
-        .collect();
-    let texts_and_values: usize = sent.iter().map(|(_, bytes)| bytes.len()).sum();
-    let mut aggregate = aggregate();
-    let before = resident();
-    for (hello, bytes) in &sent {
-        aggregate.hello(hello, 1).expect("a good hello");
-        store(&mut aggregate, &StreamId::of(hello), &batch_of(bytes), 2);
-    }
-    let held = (resident() - before) as f64;
-    let sizes = black_box(&aggregate).sizes();
-    let (n, rows) = (sizes.tasks as f64, sizes.rows);
-    println!("\nmemory of {n} tasks and {rows} rows, no history; baseline: the first batch's bytes");
-    line("a task with its share of indexes and rows", held / n, "B", ("wire", texts_and_values as f64 / n), None);
+        };
+        let sent: Vec<(Hello, Vec<u8>)> = (0..NODES).map(first).collect();
+        let n_bytes: usize = sent.iter().map(|(_, bytes)| bytes.len()).sum();
+        let mut aggregate = aggregate();
+        let before = resident();
+        for (hello, bytes) in &sent {
+            aggregate.hello(hello, 1).expect("a good hello");
+            store(&mut aggregate, &StreamId::of(hello), &batch_of(bytes), 2);
+        }
+        let held = resident().saturating_sub(before);
+        // Kept, so that the next world does not live in this one's memory.
+        std::mem::forget(aggregate);
+        (held as f64 / NODES as f64, n_bytes as f64 / NODES as f64)
+    };
+    let ((one, wire), (ten, _)) = (per_node(1), per_node(10));
+    let row = (ten - one) / 9.0;
+    println!("\nmemory of {} tasks on {NODES} nodes, no history; baseline: their first batches' bytes", 50 * NODES);
+    let task = (one - row) / 50.0;
+    line("a task with its texts and indexes", task, "B", ("wire", wire / 50.0), Some(Budget::AtMost(1024.0)));
+    println!("a row (one node × service): {row:.0} B");
 }
 
 fn resident() -> usize {

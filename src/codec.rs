@@ -69,6 +69,10 @@ impl Layout {
     fn all(&self) -> u64 {
         (1 << self.0.len()) - 1
     }
+    /// A mask of positions for one of stats.
+    fn positions(&self, stats: u64) -> u64 {
+        self.stats().fold(0, |mask, (position, stat)| mask | (stats >> stat.number() & 1) << position)
+    }
     fn stats(&self) -> impl Iterator<Item = (usize, Stat)> + '_ {
         self.0.iter().enumerate().filter_map(|(position, stat)| stat.map(|stat| (position, stat)))
     }
@@ -121,7 +125,10 @@ impl<'a> Encoder<'a> {
 
     /// Adds an entry if there is anything to say. Handles must come in rising order.
     pub fn entry(&mut self, handle: u32, before: &Values, now: &Values, row: Option<RowPart<'_>>, role: Option<bool>) {
-        let (changed, present) = self.changes(before, now);
+        let changed = match before.differing(now) & now.present() {
+            0 => 0,
+            stats => self.layout.positions(stats),
+        };
         let counted = row.map_or(0, |row| self.counted(row.counts_before, row.counts));
         let add = match row.map(|row| row.add) {
             None | Some(Add::None) => 0,
@@ -146,12 +153,11 @@ impl<'a> Encoder<'a> {
             self.block.push(flags);
         }
         if presence {
-            put(&mut self.block, present);
+            put(&mut self.block, self.layout.positions(now.present()));
         }
         if usual || changed != 0 {
             put(&mut self.block, changed);
-            for (position, stat) in self.layout.stats().filter(|(position, _)| changed >> position & 1 == 1) {
-                debug_assert!(position < MAX_POSITIONS);
+            for stat in positions(changed).filter_map(|position| self.layout.0[position]) {
                 put_signed(&mut self.block, now.or_zero(stat).wrapping_sub(before.or_zero(stat)));
             }
         }
@@ -168,15 +174,6 @@ impl<'a> Encoder<'a> {
     /// The finished block.
     pub fn finish(self) -> Vec<u8> {
         self.block
-    }
-
-    fn changes(&self, before: &Values, now: &Values) -> (u64, u64) {
-        let (mut changed, mut present) = (0, 0);
-        for (position, stat) in self.layout.stats() {
-            changed |= u64::from(before.or_zero(stat) != now.or_zero(stat) && now.get(stat).is_some()) << position;
-            present |= u64::from(now.get(stat).is_some()) << position;
-        }
-        (changed, present)
     }
 
     fn counted(&self, before: &Counts, now: &Counts) -> u64 {
@@ -348,13 +345,46 @@ fn the_change(before: &Values, now: &Values) -> Result<Values, DecodeError> {
     Ok(amounts)
 }
 
-/// Appends a varint (LEB128).
+/// The positions of a mask, lowest first.
+fn positions(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let position = (mask != 0).then(|| mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        position
+    })
+}
+
+/// Appends a varint (LEB128). Lengths are as good as random: up to 56 bits there is no branch on them.
 pub fn put(out: &mut Vec<u8>, mut value: u64) {
+    if value < 1 << 56 {
+        let length = (70 - (value | 1).leading_zeros() as usize) / 7;
+        let goes_on = CONTINUES & ((1 << (8 * (length - 1))) - 1);
+        out.extend_from_slice(&(spread(value) | goes_on).to_le_bytes());
+        out.truncate(out.len() - 8 + length);
+        return;
+    }
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
     }
     out.push(value as u8);
+}
+
+/// The top bit of each byte.
+const CONTINUES: u64 = 0x8080_8080_8080_8080;
+
+/// 56 bits, seven to a byte.
+fn spread(x: u64) -> u64 {
+    let x = x & 0x0fff_ffff | (x & 0x00ff_ffff_f000_0000) << 4;
+    let x = x & 0x0000_3fff_0000_3fff | (x & 0x0fff_c000_0fff_c000) << 2;
+    x & 0x007f_007f_007f_007f | (x & 0x3f80_3f80_3f80_3f80) << 1
+}
+
+/// The reverse of [`spread`]; top bits are passed over.
+fn gather(x: u64) -> u64 {
+    let x = x & 0x007f_007f_007f_007f | (x & 0x7f00_7f00_7f00_7f00) >> 1;
+    let x = x & 0x0000_3fff_0000_3fff | (x & 0x3fff_0000_3fff_0000) >> 2;
+    x & 0x0fff_ffff | (x & 0x0fff_ffff_0000_0000) >> 4
 }
 
 /// Appends a wrapped difference, zigzag: small either way is short.
@@ -371,6 +401,15 @@ impl Reader<'_> {
         Ok(*first)
     }
     fn varint(&mut self) -> Result<u64, DecodeError> {
+        if let Some(eight) = self.0.first_chunk() {
+            let word = u64::from_le_bytes(*eight);
+            let ends = !word & CONTINUES;
+            if ends != 0 {
+                // Everything up to the first byte that does not go on.
+                self.0 = &self.0[ends.trailing_zeros() as usize / 8 + 1..];
+                return Ok(gather(word & (ends ^ (ends - 1))));
+            }
+        }
         let (mut value, mut shift) = (0, 0);
         loop {
             let byte = self.byte()?;
@@ -457,6 +496,24 @@ mod tests {
 
     fn layout() -> Layout {
         Layout::of_mask(CPU.bit() | MEMORY_USED.bit() | PIDS.bit())
+    }
+
+    #[test]
+    fn varints_are_leb128() {
+        // Around every length: 2^(7n) − 1 fits in n bytes, 2^(7n) needs one more.
+        let edges = (1..10).map(|n| (n, 1u64 << (7 * n)));
+        let cases = edges.flat_map(|(n, edge)| [(edge - 1, n), (edge, n + 1)]).chain([(0, 1), (u64::MAX, 10)]);
+        for (value, length) in cases {
+            let mut bytes = Vec::new();
+            put(&mut bytes, value);
+            let slow = (0..length).map(|at| (value >> (7 * at)) as u8 & 0x7f | u8::from(at + 1 < length) << 7);
+            assert_eq!(bytes, slow.collect::<Vec<_>>(), "{value:#x}");
+            assert_eq!(Reader(&bytes).varint(), Ok(value));
+            // With more behind it, another way is taken.
+            bytes.extend([0xff; 9]);
+            let mut reader = Reader(&bytes);
+            assert_eq!((reader.varint(), reader.0.len()), (Ok(value), 9));
+        }
     }
 
     #[test]

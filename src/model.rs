@@ -43,7 +43,9 @@ macro_rules! id {
                     Err(NameError::Empty($what))
                 } else if text.len() > MAX_NAME {
                     Err(NameError::TooLong($what, text.len()))
-                } else if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+                } else if !text.bytes().all(|byte| byte.is_ascii_graphic())
+                    && text.chars().any(|c| c.is_control() || c.is_whitespace())
+                {
                     Err(NameError::Character($what, text.chars().take(64).collect()))
                 } else {
                     Ok(Self(text.into()))
@@ -220,6 +222,11 @@ impl Values {
     /// Whether nothing is present.
     pub fn is_empty(&self) -> bool {
         self.present == 0
+    }
+    /// The mask of stats whose value is another one here, an absent one taken for 0.
+    pub fn differing(&self, other: &Values) -> u64 {
+        let pairs = self.values.iter().zip(&other.values).enumerate();
+        pairs.fold(0, |mask, (number, (one, other))| mask | u64::from(one != other) << number)
     }
 }
 

@@ -42,7 +42,8 @@ fn text(what: &'static str, text: String) -> Result<Arc<str>, WireError> {
     if text.len() > MAX_NAME {
         return Err(WireError::TooMuch(what, text.len(), MAX_NAME));
     }
-    if text.chars().any(char::is_control) {
+    let plain = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    if !plain && text.chars().any(char::is_control) {
         return Err(NameError::Character(what, text.escape_debug().take(64).collect()).into());
     }
     Ok(text.into())

@@ -5,7 +5,7 @@
 
 #![allow(dead_code, reason = "not every bench uses every helper")]
 
-pub mod served;
+pub(crate) mod served;
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use swarmstats::outbox::{Outbox, OutboxConfig, Reading};
 use swarmstats::shard::{Member, Ring};
 use swarmstats::stat::{self, Kind, Level, Stat, Unit};
 
-pub const SECOND: u64 = 1_000_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 /// An ordinary wall clock, ms.
-pub const WALL: u64 = 1_764_000_000_000;
+pub(crate) const WALL: u64 = 1_764_000_000_000;
 
 /// How many of 100 tasks are busy and light; the rest is idle.
 #[derive(Clone, Copy)]
-pub struct Mix {
-    pub busy: u64,
-    pub light: u64,
+pub(crate) struct Mix {
+    pub(crate) busy: u64,
+    pub(crate) light: u64,
     /// Of 100 samples of an idle task, how many differ from the one before.
-    pub met: u64,
+    pub(crate) met: u64,
 }
 
-pub const IDLE: Mix = Mix { busy: 0, light: 0, met: 0 };
+pub(crate) const IDLE: Mix = Mix { busy: 0, light: 0, met: 0 };
 /// A usual node: about 10 % of the fields change.
-pub const USUAL: Mix = Mix { busy: 10, light: 20, met: 26 };
+pub(crate) const USUAL: Mix = Mix { busy: 10, light: 20, met: 26 };
 /// About 20 %.
-pub const LIVELY: Mix = Mix { busy: 20, light: 40, met: 26 };
+pub(crate) const LIVELY: Mix = Mix { busy: 20, light: 40, met: 26 };
 /// About 56 %.
-pub const BUSY: Mix = Mix { busy: 100, light: 0, met: 0 };
+pub(crate) const BUSY: Mix = Mix { busy: 100, light: 0, met: 0 };
 
 /// SplitMix64.
-pub struct Rng(pub u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -59,9 +59,9 @@ impl Rng {
 }
 
 /// One node's tasks.
-pub struct SyntheticNode {
-    pub node_id: NodeId,
-    pub tasks: Vec<(Arc<TaskMeta>, Values)>,
+pub(crate) struct SyntheticNode {
+    pub(crate) node_id: NodeId,
+    pub(crate) tasks: Vec<(Arc<TaskMeta>, Values)>,
     mix: Mix,
     rng: Rng,
     q: u64,
@@ -69,7 +69,7 @@ pub struct SyntheticNode {
 
 impl SyntheticNode {
     /// `n_tasks` tasks of `n_services` services, numbered on from `number` × `n_tasks`.
-    pub fn new(number: usize, n_tasks: usize, n_services: usize, mix: Mix) -> SyntheticNode {
+    pub(crate) fn new(number: usize, n_tasks: usize, n_services: usize, mix: Mix) -> SyntheticNode {
         let mut rng = Rng(number as u64 + 1);
         let node_id = NodeId::new(swarm_id(&mut rng)).expect("digits");
         let task = |at: usize| {
@@ -83,12 +83,12 @@ impl SyntheticNode {
     }
 
     /// The node's clock at the newest round.
-    pub fn clock(&self) -> u64 {
+    pub(crate) fn clock(&self) -> u64 {
         self.q * SECOND
     }
 
     /// The next sample of every task.
-    pub fn tick(&mut self) -> Vec<Reading> {
+    pub(crate) fn tick(&mut self) -> Vec<Reading> {
         self.q += 1;
         let Mix { busy, light, met } = self.mix;
         for (at, (_, values)) in self.tasks.iter_mut().enumerate().filter(|_| self.q > 1) {
@@ -168,7 +168,7 @@ fn change(values: &mut Values, stat: Stat, rng: &mut Rng) {
 }
 
 /// The outbox of a shipper that started after its tasks, a second before the first round.
-pub fn outbox(node: &SyntheticNode, ring: &Arc<Ring>, interval: u64) -> Outbox {
+pub(crate) fn outbox(node: &SyntheticNode, ring: &Arc<Ring>, interval: u64) -> Outbox {
     let cfg = OutboxConfig {
         node_id: node.node_id.clone(),
         node_name: node.tasks[0].0.node_name.clone(),
@@ -184,17 +184,17 @@ pub fn outbox(node: &SyntheticNode, ring: &Arc<Ring>, interval: u64) -> Outbox {
     Outbox::new(cfg, ring.clone())
 }
 
-pub fn members(n: usize) -> Vec<MemberId> {
+pub(crate) fn members(n: usize) -> Vec<MemberId> {
     (1..=n).map(|n| MemberId::new(format!("c{n}")).expect("a word")).collect()
 }
 
-pub fn ring(n: usize) -> Arc<Ring> {
+pub(crate) fn ring(n: usize) -> Arc<Ring> {
     let members = members(n).into_iter().map(|id| Member { id, node: None });
     Arc::new(Ring::new(members, 1).expect("distinct members"))
 }
 
 /// What a collector that showed everything to a scrape at once says of a batch.
-pub fn ack(batch: &Batch, now: u64) -> Ack {
+pub(crate) fn ack(batch: &Batch, now: u64) -> Ack {
     Ack { n: batch.n, exposed: batch.n, token: now, draining: false, ring_id: batch.ring_id, advised_interval: 0 }
 }
 
@@ -204,23 +204,23 @@ fn cpu(clock: ClockId) -> Duration {
 }
 
 /// CPU time of this thread.
-pub fn thread_cpu() -> Duration {
+pub(crate) fn thread_cpu() -> Duration {
     cpu(ClockId::ThreadCPUTime)
 }
 
 /// CPU time of this process.
-pub fn process_cpu() -> Duration {
+pub(crate) fn process_cpu() -> Duration {
     cpu(ClockId::ProcessCPUTime)
 }
 
 /// The middle one.
-pub fn median(mut figures: Vec<f64>) -> f64 {
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_unstable_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
 /// `figure` of `unit`, what it is compared with, and whether it keeps its budget.
-pub fn line(what: &str, figure: f64, unit: &str, baseline: (&str, f64), budget: Option<Budget>) {
+pub(crate) fn line(what: &str, figure: f64, unit: &str, baseline: (&str, f64), budget: Option<Budget>) {
     let (name, than) = baseline;
     let verdict = match budget {
         None => String::new(),
@@ -231,7 +231,7 @@ pub fn line(what: &str, figure: f64, unit: &str, baseline: (&str, f64), budget: 
 }
 
 #[derive(Clone, Copy)]
-pub enum Budget {
+pub(crate) enum Budget {
     AtMost(f64),
     AtLeast(f64),
 }

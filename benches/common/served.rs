@@ -15,20 +15,20 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
 /// One collectord; it ends with the process.
-pub struct Served {
-    pub at: SocketAddr,
-    pub member: MemberId,
-    pub collector: Collector,
+pub(crate) struct Served {
+    pub(crate) at: SocketAddr,
+    pub(crate) member: MemberId,
+    pub(crate) collector: Collector,
     runtime: Handle,
 }
 
 /// A runtime whose whole work is done by the thread that waits on it.
-pub fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 /// `c1` to `cn`, who know each other.
-pub fn start(n: usize) -> Vec<Served> {
+pub(crate) fn start(n: usize) -> Vec<Served> {
     let listeners: Vec<_> = (0..n).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
     let place = |listener: &TcpListener| listener.local_addr().expect("a bound listener");
     let listed =
@@ -50,8 +50,8 @@ impl Served {
                 let collectord = Collectord::new(config, &Registry::new()).expect("a fresh registry");
                 listener.set_nonblocking(true).expect("a socket");
                 let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
-                let never = CancellationToken::new();
-                tokio::spawn(serve(listener, collectord.routes(), never.clone(), Duration::ZERO, || {}));
+                let (never, common) = (CancellationToken::new(), collectord.process_metrics().common.clone());
+                tokio::spawn(serve(listener, collectord.routes(), never.clone(), Duration::ZERO, common));
                 let collector = collectord.collector().expect("the role is on by default").clone();
                 said.send((collector, handle)).expect("the other end waits");
                 collectord.run(never).await;
@@ -61,12 +61,12 @@ impl Served {
         Served { at, member, collector, runtime }
     }
 
-    pub fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         Address { host: self.at.ip().to_string(), port: self.at.port() }
     }
 
     /// CPU time of its thread, which does all its work.
-    pub fn cpu(&self) -> Duration {
+    pub(crate) fn cpu(&self) -> Duration {
         let (said, hear) = mpsc::channel();
         self.runtime.spawn(async move { said.send(thread_cpu()) });
         hear.recv().expect("it runs")

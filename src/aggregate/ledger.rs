@@ -54,13 +54,14 @@ impl Ledger {
     /// Books what batch `n` hands over for a row.
     pub(super) fn add(&mut self, row: &RowMeta, epoch: u64, n: u64, amounts: &Values, now: Nanos) {
         let account = self.open(row, now);
+        if amounts.present() & !account.shown.present() == 0 {
+            account.shown.add_all(amounts);
+            return;
+        }
         let (mut shown, mut waits) = (amounts.clone(), amounts.clone());
         waits.retain(!account.shown.present());
         shown.retain(account.shown.present());
         account.shown.add_all(&shown);
-        if waits.is_empty() {
-            return;
-        }
         let held = account.held.entry(row.node_id.clone());
         let held = held.or_insert_with(|| Held { since: now, epoch, first: n, amounts: Values::default() });
         if held.epoch != epoch {

@@ -202,15 +202,14 @@ impl Peer {
             ..Batch::default()
         };
         let mut mine = mine(books, round);
-        let mut freed = stream.leave(&mine, books, handed_over, &mut batch);
-        for item in mine.values_mut() {
+        let mut freed = stream.leave(round, books, handed_over, &mut batch);
+        for item in &mut mine {
             item.handle = stream.introduce(item, round.n, books, &mut freed, &mut batch);
         }
-        let mut items: Vec<Item> = mine.into_values().collect();
-        items.sort_unstable_by_key(|item| item.handle);
+        mine.sort_unstable_by_key(|item| item.handle);
         let mut encoder = Encoder::new(round.layout);
         let mut amounts = BTreeMap::new();
-        for item in &items {
+        for item in &mine {
             stream.tell(item, books, round, &mut encoder, &mut amounts, &mut batch);
         }
         batch.block = encoder.finish();
@@ -229,45 +228,44 @@ struct Item {
     handle: Handle,
 }
 
-/// The keys whose owners include the member.
-fn mine(books: &Books, round: &Round<'_>) -> BTreeMap<Key, Item> {
-    let tasks = books.tasks.iter().map(|(id, task)| (task.shard, Key::Task(id.clone())));
-    let rows = books.rows.values().map(|row| {
-        let key = Key::Row(row.meta.node_id.clone(), row.meta.service_id.clone());
-        (row.shard, key)
-    });
-    let node = std::iter::once((books.node_shard, Key::Node(books.node.node_id.clone())));
+impl Round<'_> {
+    /// Which of a shard's owners the member is; 0 is the primary.
+    fn place(&self, shard: u16) -> Option<usize> {
+        self.ring.owners_of(shard).position(|owner| owner == self.member)
+    }
+}
+
+/// The keys whose owners include the member, in their order.
+fn mine(books: &Books, round: &Round<'_>) -> Vec<Item> {
     let owned = |(shard, key): (u16, Key)| {
-        let place = round.ring.owners_of(shard).position(|owner| owner == round.member)?;
-        Some((key.clone(), Item { key, primary: place == 0, handle: 0 }))
+        let place = round.place(shard)?;
+        Some(Item { key, primary: place == 0, handle: 0 })
     };
-    tasks.chain(rows).chain(node).filter_map(owned).collect()
+    let tasks = books.tasks.iter().map(|(id, task)| (task.shard, Key::Task(id.clone())));
+    let node = std::iter::once((books.node_shard, Key::Node(books.node.node_id.clone())));
+    let rows = books.rows.iter().map(|(id, row)| (row.shard, Key::Row(row.meta.node_id.clone(), id.clone())));
+    tasks.chain(node).chain(rows).filter_map(owned).collect()
 }
 
 impl Stream {
     /// Handles of keys that are over, or that others own now. Returns the handles that are free after this batch.
-    fn leave(
-        &mut self,
-        mine: &BTreeMap<Key, Item>,
-        books: &Books,
-        handed_over: &[Key],
-        batch: &mut Batch,
-    ) -> Vec<Handle> {
+    fn leave(&mut self, round: &Round<'_>, books: &Books, handed_over: &[Key], batch: &mut Batch) -> Vec<Handle> {
         let mut freed = Vec::new();
         for (handle, place) in self.slots.iter_mut().enumerate() {
             let handle = handle as Handle;
             let Some(slot) = place else { continue };
-            let over = match &slot.key {
-                Key::Task(task) => !books.tasks.contains_key(task),
-                Key::Row(_, service) => !books.rows.contains_key(service),
-                Key::Node(_) => false,
+            let shard = match &slot.key {
+                Key::Task(task) => books.tasks.get(task).map(|task| task.shard),
+                Key::Row(_, service) => books.rows.get(service).map(|row| row.shard),
+                Key::Node(_) => Some(books.node_shard),
             };
-            if over {
+            let mine = shard.is_some_and(|shard| round.place(shard).is_some());
+            if shard.is_none() {
                 batch.ended.push(handle);
-            } else if slot.moved && (handed_over.contains(&slot.key) || mine.contains_key(&slot.key)) {
+            } else if slot.moved && (mine || handed_over.contains(&slot.key)) {
                 batch.drop.push(handle);
             } else {
-                if !slot.moved && !mine.contains_key(&slot.key) {
+                if !slot.moved && !mine {
                     slot.moved = true;
                     batch.moved.push(handle);
                 }

@@ -9,7 +9,7 @@ use super::{Ended, OutboxConfig, Reading};
 use crate::model::{Counts, Key, Nanos, NodeMeta, RowMeta, ServiceId, TaskId, TaskMeta, Values, bits};
 use crate::shard;
 use crate::stat::{COUNTERS, GROUPED};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub(super) struct Row {
     /// What is sent: the totals and the gauge sums.
     pub(super) values: Values,
     pub(super) counts: Counts,
+    /// Gauge sums and counts of the round under way.
+    sum: (Values, Counts),
     /// Not handed over yet.
     pub(super) pool: Aged,
     /// Too old to be handed over.
@@ -105,16 +107,14 @@ impl Books {
         for end in ended {
             self.end(cfg, end);
         }
-        let mut read = BTreeSet::new();
+        for task in self.tasks.values_mut() {
+            task.unread = true;
+        }
         for reading in readings {
-            read.insert(reading.meta.task_id.clone());
             match reading.values {
                 Some(values) => self.read(cfg, &reading.meta, values),
-                None => self.unread(cfg, &reading.meta),
+                None => self.meet(cfg, &reading.meta),
             }
-        }
-        for task in self.tasks.values_mut().filter(|task| !read.contains(&task.meta.task_id)) {
-            task.unread = true;
         }
         self.sum_up();
         self.retire(cfg);
@@ -150,15 +150,11 @@ impl Books {
         task.read = monotonic;
     }
 
-    fn unread(&mut self, cfg: &OutboxConfig, meta: &Arc<TaskMeta>) {
-        self.meet(cfg, meta);
-        if let Some(task) = self.tasks.get_mut(&meta.task_id) {
-            task.unread = true;
-        }
-    }
-
     /// Makes the task and its row known; another incarnation of the task is over.
     fn meet(&mut self, cfg: &OutboxConfig, meta: &Arc<TaskMeta>) {
+        if self.tasks.get(&meta.task_id).is_some_and(|task| Arc::ptr_eq(&task.meta, meta)) {
+            return; // as in nearly every round
+        }
         self.replace_other_incarnation(cfg, meta);
         self.make_row(cfg, meta);
         let (q, read) = (self.q, self.monotonic);
@@ -215,6 +211,7 @@ impl Books {
                 totals: Values::default(),
                 values: Values::default(),
                 counts: Counts::default(),
+                sum: Default::default(),
                 pool: Aged::default(),
                 dropped: Values::default(),
                 changed: self.q,
@@ -234,9 +231,9 @@ impl Books {
 
     /// Gauge sums and counts of every row, from the tasks read in this round.
     fn sum_up(&mut self) {
-        let mut sums: BTreeMap<&ServiceId, (Values, Counts)> = BTreeMap::new();
         for task in self.tasks.values() {
-            let (sum, counts) = sums.entry(&task.meta.service_id).or_default();
+            let Some(row) = self.rows.get_mut(&task.meta.service_id) else { continue };
+            let (sum, counts) = &mut row.sum;
             counts.running += 1;
             if task.unread {
                 continue;
@@ -249,8 +246,8 @@ impl Books {
                 }
             }
         }
-        for (service, row) in &mut self.rows {
-            let (mut values, mut counts) = sums.remove(service).unwrap_or_default();
+        for row in self.rows.values_mut() {
+            let (mut values, mut counts) = std::mem::take(&mut row.sum);
             values.add_all(&row.totals);
             counts.ended = row.counts.ended;
             if values != row.values || counts != row.counts {
