@@ -202,6 +202,20 @@ async fn what_is_no_subscription_is_refused_with_a_remedy_and_the_others_go_on()
 }
 
 #[tokio::test]
+async fn an_answer_under_way_is_not_sent_after_its_removal() {
+    let (daemons, members) = ring(2, "query_deadline: 1s").await;
+    // Every question to the whole cluster takes its full deadline.
+    daemons[1].signal(rustix::process::Signal::STOP);
+    let mut subscriber = Subscriber::connect(members[0].1).await;
+    subscriber.add(1, vec![service("web")], 300, pb::Scope::Cluster).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    subscriber.remove(1).await;
+    subscriber.add(2, vec![service("web")], 0, pb::Scope::Local).await;
+    assert_eq!(subscriber.next().await.id, 2);
+    assert!(timeout(Duration::from_millis(1500), subscriber.answers.message()).await.is_err());
+}
+
+#[tokio::test]
 async fn the_health_api_and_the_reserved_call_answer() {
     let daemon = Daemon::collectord("c1", "").await;
     let channel = grpc::connect(&address(daemon.api)).await.unwrap();
