@@ -51,7 +51,8 @@ impl Served {
                 listener.set_nonblocking(true).expect("a socket");
                 let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
                 let never = CancellationToken::new();
-                tokio::spawn(serve(listener, collectord.routes(), never.clone(), Duration::ZERO, || {}));
+                let common = collectord.process_metrics().common.clone();
+                tokio::spawn(serve(listener, collectord.routes(), never.clone(), Duration::ZERO, common));
                 let collector = collectord.collector().expect("the role is on by default").clone();
                 said.send((collector, handle)).expect("the other end waits");
                 collectord.run(never).await;
