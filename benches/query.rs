@@ -96,7 +96,8 @@ fn measure(what: &str, members: &[Served], budgeted: bool, mut ask: impl FnMut()
         floor.get("/healthz");
         bare.push(begun.elapsed());
     }
-    (ours.sort_unstable(), bare.sort_unstable());
+    ours.sort_unstable();
+    bare.sort_unstable();
     let ms = |time: Duration| time.as_secs_f64() * 1000.0;
     let at = |all: &[Duration], of_100: usize| ms(all[(all.len() - 1) * of_100 / 100]);
     let budget = |most: f64| budgeted.then_some(Budget::AtMost(most));

@@ -43,8 +43,6 @@ use swarmstats::{
 
 const CONTAINERS: usize = 60;
 const ROUNDS: usize = 30;
-/// Rounds not counted: a container that was just taken up is read whole.
-const WARM_UP: usize = 4;
 const PAUSE: Duration = Duration::from_millis(300);
 const ROLE: &str = "SWARMSTATS_BENCH_ROLE";
 

@@ -35,7 +35,9 @@ async fn sigterm_ends_a_collector_in_an_orderly_way() {
     assert_eq!(watched.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
     // Nobody new is let in, by whatever way: the listener is closed, or the stream refused.
     let refused = tokio::time::timeout(Duration::from_secs(3), Raw::try_open(api)).await.unwrap();
-    assert_eq!(refused.err().map(|status| status.code()), Some(tonic::Code::Unavailable));
+    // Unavailable, or Unknown where the connection broke before an answer.
+    let code = refused.err().map(|status| status.code());
+    assert!(matches!(code, Some(tonic::Code::Unavailable | tonic::Code::Unknown)), "{code:?}");
     let answer = query.await.unwrap();
     assert_eq!(answer.status, 200);
     assert!(
