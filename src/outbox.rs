@@ -177,7 +177,9 @@ impl Outbox {
             }
             Err(refused) => {
                 let accepted_before = peer.accepted();
-                self.new_epoch(wall.max(refused.highest_epoch.saturating_add(1)));
+                // Two lives of a shipper that are told the same epoch must not take the same next one.
+                let above = 1 + self.cfg.nonce % 1000;
+                self.new_epoch(wall.max(refused.highest_epoch.saturating_add(above)));
                 accepted_before
             }
         }

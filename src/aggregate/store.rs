@@ -220,8 +220,9 @@ impl Aggregate {
                 && task.meta.same_incarnation(meta)
             {
                 // The stream's baselines start from nothing, but the CPU time goes on from its newest reading.
-                if q > task.hold.version.q {
-                    task.previous = task.values.get(CPU).map(|cpu| (task.hold.read, cpu));
+                let node = &self.nodes[&meta.node_id];
+                if q > node.version_of(&task.hold).q {
+                    task.previous = task.values.get(CPU).map(|cpu| (node.read_at(&task.hold), cpu));
                 }
                 if task.meta != *meta {
                     task.meta = meta.clone();

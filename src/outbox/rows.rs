@@ -155,7 +155,7 @@ impl Books {
         if self.tasks.get(&meta.task_id).is_some_and(|task| Arc::ptr_eq(&task.meta, meta)) {
             return; // as in nearly every round
         }
-        self.replace_other_incarnation(cfg, meta);
+        self.replace_other_incarnation(meta);
         self.make_row(cfg, meta);
         let (q, read) = (self.q, self.monotonic);
         self.tasks.entry(meta.task_id.clone()).or_insert_with(|| Task {
@@ -171,25 +171,31 @@ impl Books {
         });
     }
 
-    fn replace_other_incarnation(&mut self, cfg: &OutboxConfig, meta: &Arc<TaskMeta>) {
+    /// Another incarnation of the task is over.
+    fn replace_other_incarnation(&mut self, meta: &TaskMeta) {
         if self.tasks.get(&meta.task_id).is_some_and(|task| !task.meta.same_incarnation(meta)) {
-            let old = self.tasks[&meta.task_id].meta.clone();
-            self.end(cfg, Ended { meta: old, values: None });
+            self.remove(&meta.task_id);
         }
     }
 
+    /// A task is over. Its last reading counts, unless a later incarnation has taken its place by now.
     fn end(&mut self, cfg: &OutboxConfig, end: Ended) {
+        let later = |task: &Task| task.meta.started_at > end.meta.started_at;
+        if self.tasks.get(&end.meta.task_id).is_some_and(later) {
+            return;
+        }
+        self.replace_other_incarnation(&end.meta);
         if let Some(values) = end.values {
             self.read(cfg, &end.meta, values);
         }
-        let known = self.tasks.get(&end.meta.task_id).is_some_and(|task| task.meta.same_incarnation(&end.meta));
-        if known {
-            self.tasks.remove(&end.meta.task_id);
-            let q = self.q;
-            if let Some(row) = self.rows.get_mut(&end.meta.service_id) {
-                row.counts.ended += 1;
-                row.changed = q;
-            }
+        self.remove(&end.meta.task_id);
+    }
+
+    fn remove(&mut self, id: &TaskId) {
+        let Some(task) = self.tasks.remove(id) else { return };
+        if let Some(row) = self.rows.get_mut(&task.meta.service_id) {
+            row.counts.ended += 1;
+            row.changed = self.q;
         }
     }
 

@@ -88,6 +88,25 @@ fn a_container_restarted_in_place_within_a_round_counts_its_last_reading_and_its
 }
 
 #[test]
+fn an_end_told_late_does_not_end_the_container_that_came_after() {
+    let (mut swarm, a, burn) = (Swarm::new(&["a"]), member("a"), task("t1", "burn", 1));
+    swarm.round(vec![cpu(&burn, 100)]);
+    let (mut again, last) = ((*burn).clone(), [(CPU, 110)].into_iter().collect());
+    (again.container_id, again.started_at) = ("t1-2".into(), burn.started_at + 5_000);
+    let again = std::sync::Arc::new(again);
+    swarm.round(vec![cpu(&again, 3)]);
+    swarm.observe(vec![cpu(&again, 4)], vec![Ended { meta: burn, values: Some(last) }]);
+    swarm.tell();
+    assert_eq!((swarm.ledger(&a, "burn"), swarm.row(&a, "burn").unwrap().counts.running), (104, 1));
+    // One that was never read itself ends what came before it.
+    let mut third = (*again).clone();
+    (third.container_id, third.started_at) = ("t1-3".into(), again.started_at + 5_000);
+    swarm.observe(vec![], vec![Ended { meta: third.into(), values: None }]);
+    swarm.tell();
+    assert_eq!(swarm.row(&a, "burn").unwrap().counts.running, 0);
+}
+
+#[test]
 fn a_batch_in_flight_comes_back_only_if_the_same_process_does_not_have_it() {
     for arrived in [false, true] {
         let (mut swarm, a, burn) = settled();
@@ -141,6 +160,44 @@ fn what_a_dead_process_had_not_shown_goes_to_its_successor_and_the_rest_does_not
     assert_eq!(swarm.pooled("burn"), 30);
     swarm.round(vec![cpu(&burn, 135)]);
     assert_eq!(swarm.ledger(&a, "burn"), 35, "with the 100 its predecessor had shown: 135");
+}
+
+#[test]
+fn a_scrape_counts_as_shown_once_it_is_written_and_for_what_it_showed() {
+    let (mut swarm, a, burn) = settled();
+    swarm.round(vec![cpu(&burn, 130)]);
+    let body = swarm.collectors.get_mut(&a).unwrap().scrape(swarm.now);
+    swarm.round(vec![cpu(&burn, 131)]);
+    assert_eq!(swarm.outbox.sizes().unexposed, 2, "the body is not written yet");
+    swarm.collectors.get_mut(&a).unwrap().scraped(&body.mark, swarm.now);
+    swarm.round(vec![cpu(&burn, 131)]);
+    assert_eq!(swarm.outbox.sizes().unexposed, 1, "the body did not have the second batch");
+    swarm.restart(&a, 2);
+    swarm.open(&a).unwrap();
+    assert_eq!(swarm.pooled("burn"), 1);
+}
+
+#[test]
+fn amounts_that_wait_for_their_series_zero_are_not_taken_for_shown() {
+    let (mut swarm, a, burn) = (Swarm::new(&["a"]), member("a"), task("t1", "burn", 1));
+    swarm.round(vec![cpu(&burn, 100)]);
+    assert_eq!(swarm.scrape(&a, "burn"), Some(0));
+    swarm.round(vec![cpu(&burn, 100)]);
+    swarm.restart(&a, 2);
+    swarm.open(&a).unwrap();
+    assert_eq!(swarm.pooled("burn"), 100);
+}
+
+#[test]
+fn a_batch_in_flight_to_a_member_that_is_silent_for_too_long_is_given_up_and_counted() {
+    let (mut swarm, a, burn) = settled();
+    swarm.observe(vec![cpu(&burn, 130)], vec![]);
+    swarm.outbox.next_batch(&a, swarm.now).unwrap();
+    swarm.cut(&a);
+    for _ in 0..130 {
+        swarm.observe(vec![cpu(&burn, 130)], vec![]);
+    }
+    assert_eq!((swarm.pooled("burn"), swarm.dropped("burn")), (0, 30));
 }
 
 #[test]
@@ -211,7 +268,7 @@ fn a_refused_shipper_takes_a_higher_epoch_and_keeps_its_pool_and_its_totals() {
     let refused = Err(Refused { highest_epoch: STARTED + 5, reason: "older".to_owned() });
     let another = swarm.outbox.greeted(&a, hello.k, &refused, swarm.now, STARTED);
     assert!(another, "this process had accepted the shipper before: another one speaks for the node");
-    assert_eq!(swarm.outbox.version().epoch, STARTED + 6);
+    assert!(swarm.outbox.version().epoch > STARTED + 5);
     swarm.open(&a).unwrap();
     swarm.tell();
     assert_eq!((swarm.ledger(&a, "burn"), swarm.row(&a, "burn").unwrap().values.get(CPU)), (130, Some(130)));
@@ -225,7 +282,7 @@ fn a_shipper_alone_whose_clock_was_set_back_is_not_taken_for_two() {
         let refused = Err(Refused { highest_epoch: epoch, reason: "older".to_owned() });
         assert!(!swarm.outbox.greeted(&member(id), hello.k, &refused, swarm.now, STARTED));
     }
-    assert_eq!(swarm.outbox.version().epoch, STARTED + 21);
+    assert!(swarm.outbox.version().epoch > STARTED + 20);
 }
 
 #[test]

@@ -46,6 +46,22 @@ fn a_key_that_moves_back_is_introduced_again_and_not_dropped_with_its_old_handle
 }
 
 #[test]
+fn a_moved_key_whose_new_owner_is_away_stays_until_its_shipper_drops_it() {
+    let (mut swarm, [old, new], burn) = with_owner();
+    swarm.outbox.set_ring(ring(&[new.as_str()]));
+    for value in 110..900 {
+        swarm.observe(vec![cpu(&burn, value)], vec![]);
+        swarm.tell_one(&old);
+        swarm.collectors.get_mut(&old).unwrap().expire(swarm.now);
+    }
+    assert!(swarm.task(&old, "t1").is_some_and(|left| !left.fresh), "long beyond stale_keep");
+    swarm.cut(&new);
+    swarm.round(vec![cpu(&burn, 900)]);
+    swarm.round(vec![cpu(&burn, 901)]);
+    assert_eq!((swarm.task(&old, "t1"), swarm.task(&new, "t1").map(|held| held.fresh)), (None, Some(true)));
+}
+
+#[test]
 fn what_arrives_after_a_freeze_is_not_fresh_by_arriving() {
     let (mut swarm, [owner, _], burn) = with_owner();
     swarm.observe(vec![cpu(&burn, 110)], vec![]);

@@ -13,7 +13,7 @@ use swarmstats::aggregate::Scrape;
 use swarmstats::model::{Gen, ServiceId};
 use swarmstats::outbox::accounts::Owed;
 
-/// (node, epoch, batch number).
+/// (life of a shipper, epoch, batch number).
 pub type PacketId = (usize, u64, u64);
 
 #[derive(Debug)]
@@ -98,10 +98,10 @@ impl Accounts {
     }
 
     /// Compares what a shipper owes with what it owed before the call that `cause` describes.
-    pub fn settle(&mut self, node: usize, epoch: u64, owed: &[Owed], cause: Cause) -> Checked {
+    pub fn settle(&mut self, life: usize, epoch: u64, owed: &[Owed], cause: Cause) -> Checked {
         let mut now: BTreeMap<PacketId, (Gen, Money)> =
-            owed.iter().map(|(gen_, n, amounts)| ((node, epoch, *n), (*gen_, Money::of(amounts)))).collect();
-        let before: Vec<PacketId> = self.owing.entry(node).or_default().iter().copied().collect();
+            owed.iter().map(|(gen_, n, amounts)| ((life, epoch, *n), (*gen_, Money::of(amounts)))).collect();
+        let before: Vec<PacketId> = self.owing.entry(life).or_default().iter().copied().collect();
         for id in before {
             let left = now.remove(&id).map_or(Money::default(), |(_, left)| left);
             let packet = self.packets.get_mut(&id).unwrap();
@@ -146,7 +146,7 @@ impl Accounts {
                 _ => return violation("L1", format!("{gone:?} of packet {id:?} left the accounts by {cause:?}")),
             }
             if left.is_zero() {
-                self.owing.entry(node).or_default().remove(&id);
+                self.owing.entry(life).or_default().remove(&id);
             }
             self.weigh(id)?;
         }
@@ -166,7 +166,7 @@ impl Accounts {
             if self.packets.insert(id, packet).is_some() {
                 return violation("L1", format!("batch number {id:?} is used twice"));
             }
-            self.owing.entry(node).or_default().insert(id);
+            self.owing.entry(life).or_default().insert(id);
         }
         Ok(())
     }
@@ -262,8 +262,8 @@ impl Accounts {
         dead.map(|process| process.ingested).sum()
     }
 
-    pub fn shipper_died(&mut self, node: usize) -> Checked {
-        for id in self.owing.remove(&node).unwrap_or_default() {
+    pub fn shipper_died(&mut self, life: usize) -> Checked {
+        for id in self.owing.remove(&life).unwrap_or_default() {
             let packet = self.packets.get_mut(&id).unwrap();
             packet.orphaned += std::mem::take(&mut packet.owed);
             self.weigh(id)?;

@@ -168,8 +168,8 @@ impl World {
                 if repeat {
                     self.note("batch repeated");
                 } else {
-                    let node = self.net.conns[conn].node;
-                    self.accounts.applied(gen_, (node, stream.epoch, batch.n))?;
+                    let life = self.net.conns[conn].life;
+                    self.accounts.applied(gen_, (life, stream.epoch, batch.n))?;
                 }
                 if other_ring {
                     self.note("batch of another ring");

@@ -50,12 +50,19 @@ pub struct Host {
     pub node_id: NodeId,
     tasks: Vec<Task>,
     over: Vec<Task>,
+    late: Vec<Task>,
     born: u64,
 }
 
 impl Host {
     pub fn new(number: usize) -> Host {
-        Host { node_id: NodeId::new(format!("n{number}")).unwrap(), tasks: Vec::new(), over: Vec::new(), born: 0 }
+        Host {
+            node_id: NodeId::new(format!("n{number}")).unwrap(),
+            tasks: Vec::new(),
+            over: Vec::new(),
+            late: Vec::new(),
+            born: 0,
+        }
     }
 
     /// Starts a task, `age` ms ago by the host's wall clock.
@@ -109,8 +116,14 @@ impl Host {
         if !self.tasks.is_empty() && rng.chance(50) {
             let at = rng.below(self.tasks.len() as u64) as usize;
             if rng.chance(300) {
-                self.tasks[at].restart(wall, rng);
+                let old = self.tasks[at].restart(wall, rng);
                 happened.push("task restarted in another container");
+                // The end of the old one is told in time, never, or when its successor runs already.
+                match rng.below(3) {
+                    0 => self.over.push(old),
+                    1 => self.late.push(old),
+                    _ => {}
+                }
             } else {
                 self.over.push(self.tasks.remove(at));
                 happened.push("task ended");
@@ -134,12 +147,15 @@ impl Host {
             let values = rng.chance(500).then(|| task.values());
             Ended { meta: task.meta, values }
         });
-        (readings, ended.collect())
+        let ended = ended.collect();
+        self.over.append(&mut self.late);
+        (readings, ended)
     }
 
     /// A new shipper is not told what ended before it.
     pub fn forget_ended(&mut self) {
         self.over.clear();
+        self.late.clear();
     }
 }
 
@@ -188,9 +204,10 @@ impl Task {
         }
     }
 
-    fn restart(&mut self, wall: u64, rng: &mut Rng) {
+    /// Becomes another incarnation; returns the one before.
+    fn restart(&mut self, wall: u64, rng: &mut Rng) -> Task {
         let container_id = format!("{}'", self.meta.container_id).into();
-        self.meta = Arc::new(TaskMeta { container_id, started_at: wall, ..TaskMeta::clone(&self.meta) });
-        self.fields = fields(0, rng);
+        let meta = Arc::new(TaskMeta { container_id, started_at: wall + 1, ..TaskMeta::clone(&self.meta) });
+        std::mem::replace(self, Task { meta, fields: fields(0, rng), idle: false, unread: 0 })
     }
 }

@@ -197,8 +197,8 @@ impl World {
     /// Compares what a shipper owes with what it owed before a call.
     pub fn settle(&mut self, node: usize, cause: Cause) -> Checked {
         let Some(shipper) = &self.shippers[node] else { return Ok(()) };
-        let epoch = shipper.epoch;
-        self.accounts.settle(node, epoch, &shipper.outbox.owed(), cause)?;
+        let (life, epoch) = (shipper.life, shipper.epoch);
+        self.accounts.settle(life, epoch, &shipper.outbox.owed(), cause)?;
         self.touched(Actor::Shipper(node))
     }
 }

@@ -66,6 +66,8 @@ struct Frame {
 #[derive(Debug)]
 pub struct Conn {
     pub node: usize,
+    /// Of the shipper.
+    pub life: usize,
     pub member: usize,
     pub gen_: Gen,
     pub k: u64,
@@ -99,9 +101,9 @@ pub struct Net {
 }
 
 impl Net {
-    pub fn dial(&mut self, node: usize, member: usize, gen_: Gen, k: u64) -> ConnId {
+    pub fn dial(&mut self, (node, life): (usize, usize), member: usize, gen_: Gen, k: u64) -> ConnId {
         let (up, down) = (VecDeque::new(), VecDeque::new());
-        self.conns.push(Conn { node, member, gen_, k, stream: None, given_up: false, up, down, last: None });
+        self.conns.push(Conn { node, life, member, gen_, k, stream: None, given_up: false, up, down, last: None });
         self.conns.len() - 1
     }
 

@@ -49,7 +49,7 @@ impl World {
             node_name: self.hosts[node].node_id.as_str().into(),
             started: wall,
             started_monotonic: (self.now + monotonic) * 1_000_000,
-            nonce: life as u64,
+            nonce: self.rng.next(),
             stats: carried(),
             interval: self.cfg.interval * 1_000_000,
             lease: self.cfg.lease * 1_000_000,
@@ -160,7 +160,7 @@ impl World {
             return Ok(());
         };
         let hello = shipper.outbox.hello(to);
-        let conn = self.net.dial(node, number, gen_, hello.k);
+        let conn = self.net.dial((node, shipper.life), number, gen_, hello.k);
         shipper.links.insert(to.clone(), Link { conn, waiting: Some(self.now) });
         let at = self.net.send_up(conn, &Up::Hello(hello.clone()), self.now, &mut self.rng);
         self.log(|_| format!("node {node}: stream {} to {to}", hello.k));
@@ -293,7 +293,7 @@ impl World {
         self.shares.lost += Money::of(&shipper.outbox.dropped());
         self.note("shipper died");
         self.log(|_| format!("node {node}: shipper dies"));
-        self.accounts.shipper_died(node)?;
+        self.accounts.shipper_died(shipper.life)?;
         self.touched(Actor::Shipper(node))
     }
 }

@@ -13,6 +13,7 @@ use swarmstats::stat::{CATALOGUE, GROUPED, Group, Kind, PER_NETNS, Stat};
 #[derive(Debug, Clone)]
 pub struct Known {
     pub container: Arc<str>,
+    started: u64,
     /// Its newest reading, and when (true time) that was.
     pub values: Values,
     pub read: u64,
@@ -79,19 +80,24 @@ impl Life {
         for task in self.tasks.values_mut() {
             task.fresh = false;
         }
-        for reading in readings {
-            self.meet(at, &reading.meta);
-            if let Some(values) = &reading.values {
-                self.read(at, &reading.meta, values);
-            }
-        }
+        // A last reading of what ended counts, unless a later incarnation has taken its place by now; an earlier one is
+        // over as well.
         for end in ended {
+            match self.tasks.get(&end.meta.task_id) {
+                Some(task) if task.started > end.meta.started_at => continue,
+                Some(task) if task.container != end.meta.container_id => self.end(&end.meta.task_id),
+                _ => {}
+            }
             if let Some(values) = &end.values {
                 self.meet(at, &end.meta);
                 self.read(at, &end.meta, values);
             }
-            if self.tasks.get(&end.meta.task_id).is_some_and(|task| task.container == end.meta.container_id) {
-                self.end(&end.meta.task_id);
+            self.end(&end.meta.task_id);
+        }
+        for reading in readings {
+            self.meet(at, &reading.meta);
+            if let Some(values) = &reading.values {
+                self.read(at, &reading.meta, values);
             }
         }
         let rows = self.rows.iter().map(|(service, row)| (service.clone(), self.row(service, row))).collect();
@@ -115,6 +121,7 @@ impl Life {
         self.rows.entry(meta.service_id.clone()).or_default();
         self.tasks.entry(meta.task_id.clone()).or_insert_with(|| Known {
             container: meta.container_id.clone(),
+            started: meta.started_at,
             values: Values::default(),
             read: at,
             fresh: false,
