@@ -124,7 +124,10 @@ fn increase_over_two_minutes_agrees_with_the_kernel() {
             "{}: kernel {:.3} s, Prometheus {:.3?} s: off {offs:.2?} %",
             seen.service, seen.kernel, seen.prometheus
         );
-        check.that(offs.iter().all(|off| off.abs() <= 3.0), || format!("{}: off {offs:?} %", seen.service));
+        // The burning service is the steady load; the other one waits for disk and network, and by bursts: what the two
+        // windows do not share is worth some per cent of it.
+        let bound = if seen.service == "lab_burn" { 3.0 } else { 10.0 };
+        check.that(offs.iter().all(|off| off.abs() <= bound), || format!("{}: off {offs:?} %", seen.service));
     }
     assert_eq!(OBSERVATION.increases.len(), BUSY.len());
     check.done();
