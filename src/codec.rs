@@ -24,6 +24,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The most positions a Hello may list: a counts mask has three bits more.
 pub const MAX_POSITIONS: usize = 61;
+const _: () = assert!(stat::N_STATS <= MAX_POSITIONS, "the catalogue has outgrown the masks");
 
 /// Why a block does not decode. The stream ends with DATA_LOSS; reconnecting is the keyframe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

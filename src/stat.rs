@@ -144,7 +144,6 @@ macro_rules! catalogue {
 
 /// How many stats there are.
 pub const N_STATS: usize = CATALOGUE.len();
-const _: () = assert!(N_STATS <= crate::codec::MAX_POSITIONS, "a presence mask has 64 bits, a counts mask three more");
 
 // The order is by how often a figure changes, so that a busy task's change mask is a short varint.
 catalogue! {
