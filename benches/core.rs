@@ -110,7 +110,7 @@ impl Shipping {
 
     fn take(&mut self, readings: Vec<Reading>) -> Vec<Batch> {
         let now = self.node.clock();
-        self.outbox.observe(now, readings, None);
+        self.outbox.observe(now, Values::default(), readings, None);
         let batches: Vec<Batch> =
             self.members.iter().filter_map(|member| self.outbox.next_batch(member, now)).collect();
         for (member, batch) in self.members.iter().zip(&batches) {
@@ -202,7 +202,7 @@ fn codec() {
             }));
             decode.push(best(|| {
                 let begun = thread_cpu();
-                let baseline = |handle: u32| before.get(handle as usize).map(Baseline::Task);
+                let baseline = |handle: u32| before.get(handle as usize).map(Baseline::Plain);
                 decoded.read(&layout, &block, baseline).expect("just encoded");
                 thread_cpu() - begun
             }));
@@ -371,25 +371,28 @@ fn owners() {
     line("look-up", ours / 10_000.0, "ns", ("HashMap", theirs / 10_000.0), None);
 }
 
-/// Resident bytes without history, everything read off the wire. A node of one service and one of ten tell what a task
-/// and what a row takes.
+/// Resident bytes without history at level `all`, everything read off the wire and every figure met twice, so that there
+/// is a reading before the newest. A node of one service and one of ten tell what a task and what a row takes.
 fn memory() {
     const NODES: usize = 400;
     let per_node = |n_services: usize| {
         let ring = common::ring(1);
         let member = common::members(1).remove(0);
-        let first = |number| {
-            let mut shipping = Shipping::new(SyntheticNode::new(number, 50, n_services, common::USUAL), &ring);
+        let told = |number| {
+            let node = SyntheticNode::new(number, 50, n_services, common::BUSY).at_level_all();
+            let mut shipping = Shipping::new(node, &ring);
             let hello = shipping.hello(&member, hi);
-            (hello, bytes(&shipping.round()[0]))
+            (hello, [(); 2].map(|()| bytes(&shipping.round()[0])))
         };
-        let sent: Vec<(Hello, Vec<u8>)> = (0..NODES).map(first).collect();
-        let n_bytes: usize = sent.iter().map(|(_, bytes)| bytes.len()).sum();
+        let sent: Vec<(Hello, [Vec<u8>; 2])> = (0..NODES).map(told).collect();
+        let n_bytes: usize = sent.iter().map(|(_, [first, _])| first.len()).sum();
         let mut aggregate = aggregate();
         let before = resident();
-        for (hello, bytes) in &sent {
+        for (hello, rounds) in &sent {
             aggregate.hello(hello, 1).expect("a good hello");
-            store(&mut aggregate, &StreamId::of(hello), &batch_of(bytes), 2);
+            for bytes in rounds {
+                store(&mut aggregate, &StreamId::of(hello), &batch_of(bytes), 2);
+            }
         }
         let held = resident().saturating_sub(before);
         // Kept, so that the next world does not live in this one's memory.

@@ -53,7 +53,7 @@ fn task(i: u64) -> ScrapedTask {
         Unit::Nanoseconds => 123_456_789_012 + i * 1_000_003,
         Unit::Nanocores => 1_500_000_000,
         Unit::Bytes => 234_567_890 + i * 4_096,
-        Unit::Count => 1_234 + i,
+        Unit::Count | Unit::Thousandths => 1_234 + i,
     };
     ScrapedTask { meta: Arc::new(meta), values: standard.map(|stat| (stat, value(stat))).collect(), age: 1_250 }
 }

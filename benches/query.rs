@@ -11,6 +11,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use swarmstats::model::Values;
 use swarmstats::wire::pb;
 
 const NODES: usize = 20;
@@ -27,7 +28,9 @@ fn main() {
     wait_until_complete(&mut http, name);
     println!("a service of 1000 tasks on {NODES} nodes, through one router over 3 members, {QUERIES} questions each");
     let ways = [
+        ("HTTP /v1/services/NAME?stats=none", format!("/v1/services/{name}?stats=none"), true),
         ("HTTP /v1/services/NAME", format!("/v1/services/{name}"), true),
+        ("HTTP /v1/tasks?service=NAME&stats=none", format!("/v1/tasks?service={name}&stats=none"), false),
         ("HTTP /v1/tasks?service=NAME", format!("/v1/tasks?service={name}"), false),
     ];
     for (what, path, budgeted) in ways {
@@ -38,9 +41,18 @@ fn main() {
     let runtime = runtime();
     let channel = runtime.block_on(swarmstats::grpc::connect(&members[0].address())).expect("it listens");
     let client = pb::query_client::QueryClient::new(channel).max_decoding_message_size(64 << 20);
-    let mut n_tasks = 0;
-    measure("gRPC GetStats", &members, true, || n_tasks = runtime.block_on(ask(client.clone(), name)));
-    assert_eq!(n_tasks, 1000);
+    let figures = pb::Subscription { stats: vec![0], texts: pb::Texts::Groups.into(), ..pb::Subscription::default() };
+    let shared = pb::Subscription { texts: pb::Texts::Shared.into(), ..pb::Subscription::default() };
+    let ways = [
+        ("gRPC GetStats, what figures need", figures, true),
+        ("gRPC GetStats, all stats, shared texts", shared, false),
+        ("gRPC GetStats, all stats, whole texts", pb::Subscription::default(), false),
+    ];
+    for (what, how, budgeted) in ways {
+        let mut n_tasks = 0;
+        measure(what, &members, budgeted, || n_tasks = runtime.block_on(ask(client.clone(), name, how.clone())));
+        assert_eq!(n_tasks, 1000);
+    }
 }
 
 /// Every node's tasks, straight into the collectors that own them.
@@ -57,7 +69,7 @@ fn feed(members: &[Served]) {
             streams.push((member, collector, swarmstats::aggregate::StreamId::of(&hello)));
         }
         for _ in 0..2 {
-            outbox.observe(node.clock(), node.tick(), None);
+            outbox.observe(node.clock(), Values::default(), node.tick(), None);
             for (member, collector, stream) in &streams {
                 let batch = outbox.next_batch(member, node.clock()).expect("a round is due");
                 let stored = collector.batch(stream, &batch).expect("a good batch");
@@ -108,9 +120,13 @@ fn measure(what: &str, members: &[Served], budgeted: bool, mut ask: impl FnMut()
 }
 
 /// How many tasks the answer has.
-async fn ask(mut client: pb::query_client::QueryClient<tonic::transport::Channel>, service: &str) -> usize {
+async fn ask(
+    mut client: pb::query_client::QueryClient<tonic::transport::Channel>,
+    service: &str,
+    how: pb::Subscription,
+) -> usize {
     let selector = pb::Selector { service: service.into(), ..Default::default() };
-    let subscription = pb::Subscription { id: 1, selectors: vec![selector], ..Default::default() };
+    let subscription = pb::Subscription { id: 1, selectors: vec![selector], ..how };
     let request = pb::GetStatsRequest { add: vec![subscription], remove: Vec::new() };
     let answers = client.get_stats(tokio_stream::once(request)).await.expect("an answer");
     match answers.into_inner().message().await.expect("an answer").and_then(|answer| answer.message) {

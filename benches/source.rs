@@ -3,7 +3,7 @@
 //! End to end is a tick over the node's containers, the outbox, a batch made, coded and sent over gRPC to a collectord
 //! on loopback, and its answer taken: all on this thread, the collectord on another.
 //!
-//! Makes plain cgroups with a process each (named like containers, below `swarmstats-bench`, removed at the end), so it
+//! Makes plain cgroups with a process each (named like containers, below `swarmstats-bench-PID`, removed at the end), so it
 //! needs root and no engine. Both sides are measured in CPU time of this thread, taking turns in who is first.
 //! Budgets (DESIGN §9): 1.5 × with all busy, 0.8 × with 9 of 10 idle.
 
@@ -35,6 +35,8 @@ use swarmstats::{
         self, Node,
         cgroup::{Host, Target},
         describe::Container,
+        engine::api::Labels,
+        node::{Machine, Places},
         table::Table,
     },
     stat::Level,
@@ -44,6 +46,8 @@ use swarmstats::{
 const CONTAINERS: usize = 60;
 const ROUNDS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(300);
+/// A Prometheus' 15 s at a sample a second.
+const SCRAPED_EVERY: usize = 15;
 const ROLE: &str = "SWARMSTATS_BENCH_ROLE";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -73,7 +77,19 @@ fn main() -> Result<(), Box<dyn Error>> {
             reading / raw
         );
     }
+    println!("the machine's own figures {:6.2} µs a round", machine());
     Ok(())
+}
+
+/// µs per round of the machine's own figures, without the containers'.
+fn machine() -> f64 {
+    let places = Places { proc_: "/proc".into(), sys: "/sys".into(), network_of: 1, data: Some("/".into()) };
+    let mut machine = Machine::new(places, Level::Standard);
+    let begun = cpu_time();
+    for _ in 0..ROUNDS {
+        black_box(machine.read());
+    }
+    (cpu_time() - begun) as f64 / 1e3 / ROUNDS as f64
 }
 
 /// µs per container and sample, and how many files a container has.
@@ -89,9 +105,9 @@ fn measure(every: usize, served: &Served) -> Result<Cost, Box<dyn Error>> {
     let group = Group::new(every)?;
     let mut table = Table::new(Host::new("/proc", "/sys")?, Level::Standard, CONTAINERS);
     let before = descriptors()?;
-    for (id, process) in &group.containers {
-        let container =
-            Container { id, name: id, image: "", labels: &Default::default(), started_at: 0, shares_netns: false };
+    for (number, (id, process)) in group.containers.iter().enumerate() {
+        let labels = labels(number, id);
+        let container = Container { id, name: id, image: "", labels: &labels, started_at: 0, shares_netns: false };
         let target = Target {
             container_id: id.clone(),
             pid: process.id(),
@@ -99,7 +115,7 @@ fn measure(every: usize, served: &Served) -> Result<Cost, Box<dyn Error>> {
             network: true,
             started_at: 0,
         };
-        table.started(container.task(&node()?, &[])?, target, 0);
+        table.started(container.task(&node()?, &[])?, target, source::Life::default(), 0);
     }
     let files = opened(&before)?;
     let mut buffer = vec![0; 64 * 1024];
@@ -107,6 +123,11 @@ fn measure(every: usize, served: &Served) -> Result<Cost, Box<dyn Error>> {
     let (mut reading, mut sending, mut raw) = (0, 0, 0);
     for round in 0..ROUNDS {
         sleep(PAUSE);
+        if round % SCRAPED_EVERY == 0 {
+            let (mut page, mark) = served.collector.page().ok_or("it serves no pages")?;
+            page.by_ref().for_each(drop);
+            served.collector.scraped(mark, true, page.n_series());
+        }
         for turn in [round % 2, 1 - round % 2] {
             let begun = cpu_time();
             if turn == 0 {
@@ -147,6 +168,7 @@ impl Shipping<'_> {
             stats: Level::Standard.mask(),
             interval: common::SECOND,
             lease: 3 * common::SECOND,
+            overlap: 10 * common::SECOND,
             row_keep: 86_400 * common::SECOND,
             max_catch_up: 120 * common::SECOND,
         };
@@ -164,14 +186,12 @@ impl Shipping<'_> {
     }
 
     fn send(&mut self, round: source::Round) -> Result<(), Box<dyn Error>> {
-        let readings = round.readings.into_iter().map(|(meta, reading)| Reading {
-            meta,
-            values: match reading {
-                source::Reading::Fresh(values) | source::Reading::Aged { values, .. } => Some(values),
-                source::Reading::Unread(_) => None,
-            },
+        let readings = round.readings.into_iter().map(|(meta, reading)| match reading {
+            source::Reading::Fresh(values) => Reading { meta, values: Some(values), age: 0 },
+            source::Reading::Aged { values, age } => Reading { meta, values: Some(values), age },
+            source::Reading::Unread(_) => Reading { meta, values: None, age: 0 },
         });
-        self.outbox.observe(round.monotonic, readings, None);
+        self.outbox.observe(round.monotonic, round.machine, readings, None);
         let member = &self.served.member;
         let batch = self.outbox.next_batch(member, clock::monotonic()).ok_or("no batch is due")?;
         let answer = self.runtime.block_on(async {
@@ -184,8 +204,17 @@ impl Shipping<'_> {
     }
 }
 
+/// Swarm's, three tasks of each service.
+fn labels(number: usize, task: &str) -> Labels {
+    let service = format!("shop_service{}", number / 3);
+    let label = |name: &str, value: &str| (format!("com.docker.swarm.{name}"), value.to_string());
+    let name = format!("{service}.{}.{task}", number % 3 + 1);
+    [label("task.id", task), label("task.name", &name), label("service.id", &service), label("service.name", &service)]
+        .into()
+}
+
 fn node() -> Result<Node, Box<dyn Error>> {
-    Ok(Node { node_id: NodeId::new("bench")?, node_name: "bench".into(), memory_total_bytes: None, online_cpus: None })
+    Ok(Node { node_id: NodeId::new("bench")?, node_name: "bench".into() })
 }
 
 fn cpu_time() -> u64 {
@@ -222,7 +251,8 @@ impl Group {
             let wanted = |path: &PathBuf| !path.ends_with("cpuset") && path.join("cgroup.procs").exists();
             mounted.filter(wanted).collect()
         };
-        folders.iter_mut().for_each(|folder| folder.push("swarmstats-bench"));
+        let own = format!("swarmstats-bench-{}", std::process::id());
+        folders.iter_mut().for_each(|folder| folder.push(&own));
         let mut group = Group { folders, containers: Vec::new() };
         for folder in &group.folders {
             fs::create_dir_all(folder)?;

@@ -6,6 +6,7 @@ use common::{args, config, logs, run, stop_on_signals};
 use std::process::ExitCode;
 use swarmstats::collectord::Collectord;
 use swarmstats::config;
+use swarmstats::discovery::members_in_file;
 use swarmstats::metrics::own::{Endpoint, register_process};
 use swarmstats::metrics::{ProcessMetrics, Registry};
 use swarmstats::serve::{bind, serve};
@@ -18,13 +19,21 @@ Examples:
   collectord                                          with the defaults: alone, on 127.0.0.1:7770 and :7771
   collectord --config /etc/swarmstats/collectord.yaml
   collectord --config new.yaml --check                all mistakes at once; exit code 64 if there are any
+  collectord --config … --healthy                     for health checks: exit code 0 if the one running here answers
   curl 127.0.0.1:7770/v1/services                     what it knows, as JSON
   curl 127.0.0.1:7771/metrics                         the same for Prometheus
 
-Exit codes: 0 after SIGTERM or SIGINT, 1 when it cannot run, 64 for wrong arguments or config.";
+Exit codes: 0 after SIGTERM or SIGINT, 1 when it cannot run or is told so twice, 64 for wrong arguments or config.";
 
 fn main() -> ExitCode {
-    let config = args("collectord", ABOUT, EXAMPLES).and_then(|args| config(&args, config::Collectord::parse));
+    let members = |config: &config::Collectord| match members_in_file(&config.members)?
+        .and_then(|list| config.misplaced(&list))
+    {
+        Some(why) => Err(format!("members: {why}")),
+        None => Ok(()),
+    };
+    let config = args("collectord", ABOUT, EXAMPLES)
+        .and_then(|args| config(&args, config::Collectord::parse, members, |config| config.api));
     match config {
         Err(code) => code,
         Ok(config) => run(collectord(config)),
@@ -45,12 +54,12 @@ async fn collectord(config: config::Collectord) -> Result<(), Box<dyn std::error
     if let Some(address) = api {
         let listener = bind("api.listen", address).await?;
         mark_insecure(collectord.process_metrics(), Endpoint::Api, address);
-        servers.spawn(serve(listener, collectord.routes(), closed.clone(), drain / 4, common.clone()));
+        servers.spawn(serve(listener, collectord.routes(), closed.clone(), drain / 8, common.clone()));
     }
     if let Some(address) = metrics {
         let listener = bind("metrics.listen", address).await?;
         mark_insecure(collectord.process_metrics(), Endpoint::Metrics, address);
-        servers.spawn(serve(listener, collectord.metrics_routes(), closed.clone(), drain / 4, common.clone()));
+        servers.spawn(serve(listener, collectord.metrics_routes(), closed.clone(), drain / 8, common.clone()));
     }
     tracing::info!(%member, ?api, ?metrics, "collectord runs");
     collectord.run(stop).await;

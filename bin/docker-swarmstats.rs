@@ -5,13 +5,13 @@ use swarmstats::cli::{self, args};
 
 fn main() -> ExitCode {
     // Docker runs every plugin for each `docker --help`: what needs no router is answered before there is a runtime.
-    let options = match args::parse(std::env::args_os().skip(1)) {
-        Ok(options) => options,
+    let command = match args::parse(std::env::args_os().skip(1)) {
+        Ok(command) => command,
         Err(early) => return early.say(),
     };
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
-            let code = runtime.block_on(cli::run(&options));
+            let code = runtime.block_on(cli::run(&command));
             runtime.shutdown_background(); // a name lookup that hangs is not waited for
             code
         }

@@ -4,6 +4,7 @@ mod common;
 
 use common::{args, config, logs, run, stop_on_signals};
 use std::process::ExitCode;
+use swarmstats::discovery::members_in_file;
 use swarmstats::metrics::Registry;
 use swarmstats::metrics::own::{Endpoint, register_process};
 use swarmstats::serve::{bind, serve};
@@ -18,13 +19,16 @@ Examples:
   shipper                                       with the defaults: this machine's engine, a collectord on 127.0.0.1:7770
   shipper --config /etc/swarmstats/shipper.yaml
   shipper --config new.yaml --check             all mistakes at once; exit code 64 if there are any
+  shipper --config … --healthy                  for health checks: exit code 0 if the one running here answers
   curl 127.0.0.1:7773/v1/tasks                  what it knows of its own node, as JSON
   curl 127.0.0.1:7772/metrics                   the same for Prometheus
 
-Exit codes: 0 after SIGTERM or SIGINT, 1 when it cannot run, 64 for wrong arguments or config.";
+Exit codes: 0 after SIGTERM or SIGINT, 1 when it cannot run or is told so twice, 64 for wrong arguments or config.";
 
 fn main() -> ExitCode {
-    let config = args("shipper", ABOUT, EXAMPLES).and_then(|args| config(&args, config::Shipper::parse));
+    let members = |config: &config::Shipper| members_in_file(&config.members).map(drop);
+    let config = args("shipper", ABOUT, EXAMPLES)
+        .and_then(|args| config(&args, config::Shipper::parse, members, |config| config.api));
     match config {
         Err(code) => code,
         Ok(config) => run(shipper(config)),

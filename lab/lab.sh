@@ -23,9 +23,14 @@ lab_needs() { node_needs; }
 lab_docker() { docker -H "unix://$lab_dir/n$1/docker.sock" "${@:2}"; }
 
 lab_up() {
-    local i began=$SECONDS pids=() pid tier=true
-    [ "${1:-}" != --without-tier ] || tier=false
-    ! $tier || build
+    local i began=$SECONDS pids=() pid tier=processes
+    case "${1:-}" in
+        '') ;;
+        --without-tier) tier=none ;;
+        --stack) tier=stack ;;
+        *) help >&2; exit 64 ;;
+    esac
+    [ "$tier" = none ] || build
     lab_down
     say "starting three engines"
     mkdir -p "$lab_dir"/{conf,log,run}
@@ -48,19 +53,26 @@ lab_up() {
         lab_docker "$i" swarm join --token "$token" --advertise-addr "10.77.0.1$i" 10.77.0.11:2377 >/dev/null
     done
     say "starting the services"
-    lab_docker 1 stack deploy --detach=true --resolve-image never -c lab/lab.yml lab 2>&1 | sed 's/^/dev:   /'
+    lab_docker 1 stack deploy --resolve-image never -c lab/lab.yml lab 2>&1 | sed 's/^/dev:   /'
     until_true 90 "all tasks of the lab running" lab_tasks_run
     # One node after the other: engines that join an overlay network at one moment may wait 30 s for each other.
     for i in 2 3 4; do
         lab_docker 1 service scale --detach "lab_traffic=$i" >/dev/null
         until_true 90 "traffic task $i running" lab_tasks_run
     done
-    lab_env
-    if $tier; then
-        say "starting three collectord and three shippers"
-        for i in 1 2 3; do lab_start "c$i"; done
-        for i in 1 2 3; do lab_start "s$i"; done
-    fi
+    case $tier in
+        processes)
+            lab_env
+            say "starting three collectord and three shippers"
+            for i in 1 2 3; do lab_start "c$i"; done
+            for i in 1 2 3; do lab_start "s$i"; done
+            ;;
+        stack)
+            lab_stack
+            lab_stack_env
+            ;;
+        none) lab_env ;;
+    esac
     say "the lab is up after $((SECONDS - began)) s; target/lab/env names its addresses"
 }
 
@@ -102,6 +114,44 @@ lab_tasks_run() {
     lab_docker 1 service ls --format '{{.Replicas}}' | awk -F/ '$1 == $2 { n++ } END { exit n != 4 }'
 }
 
+# The tier as people deploy it: config/stack.yml, the very file, on three managers.
+lab_stack() {
+    local i
+    say "importing $image_name on each node"
+    for i in 1 2 3; do
+        image_into -H "unix://$lab_dir/n$i/docker.sock"
+        # Where an engine's socket usually is: that is what the stack mounts.
+        on_node "$lab_dir/n$i" ln -sf "$lab_dir/n$i/docker.sock" /var/run/docker.sock
+    done
+    lab_docker 1 node promote swarmstats-n2 swarmstats-n3 >/dev/null
+    say "deploying config/stack.yml"
+    lab_docker 1 stack deploy --resolve-image never -c config/stack.yml swarmstats 2>&1 | sed 's/^/dev:   /'
+    until_true 120 "the stack runs" lab_stack_runs
+    for i in 1 2 3; do
+        until_true 60 "router of n$i answers completely" lab_stack_answers "$i"
+    done
+}
+
+# Every service of the stack has as many running tasks as it wants, and all three are there.
+lab_stack_runs() {
+    lab_docker 1 service ls --filter label=com.docker.stack.namespace=swarmstats --format '{{.Replicas}}' |
+        awk '{ split($1, n, "/") } n[1] == n[2] && n[2] > 0 { n_up++ } END { exit n_up != 3 }'
+}
+
+lab_stack_answers() {
+    on_node "$lab_dir/n$1" "$release/docker-swarmstats" --no-stream --host "http://10.77.0.1$1:7770"
+}
+
+lab_stack_env() {
+    cat >"$lab_dir/env" <<END
+# Where the lab's stack is, for the tests (written by ./dev lab up --stack).
+ROUTERS="http://10.77.0.11:7770 http://10.77.0.12:7770 http://10.77.0.13:7770"
+ENGINES="$lab_dir/n1/docker.sock $lab_dir/n2/docker.sock $lab_dir/n3/docker.sock"
+NODES="swarmstats-n1 swarmstats-n2 swarmstats-n3"
+STACK="swarmstats"
+END
+}
+
 lab_env() {
     cat >"$lab_dir/env" <<END
 # Where the lab is, for the tests (written by ./dev lab up).
@@ -141,6 +191,8 @@ lab_conf() {
     if [ "${1%?}" = c ]; then
         printf 'member: %s\nroles: [collector, router]\n' "$1"
         printf 'api:\n  listen: %s:7770\nmetrics:\n  listen: %s:7771\n' "$at" "$at"
+        # Node n1 is the manager.
+        [ "$i" != 1 ] || printf 'swarm:\n  engine: unix://%s/n1/docker.sock\n' "$lab_dir"
     else
         printf 'engine: unix://%s/n%s/docker.sock\ninterval: 1s\n' "$lab_dir" "$i"
         printf 'api:\n  listen: %s:7773\nmetrics:\n  listen: %s:7772\n' "$at" "$at"

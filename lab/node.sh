@@ -107,17 +107,23 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
 
 engine_answers() { timeout 5 docker -H "unix://$1" version --format '{{.Server.Version}}'; }
 
-# engine_image DIR: imports the image busybox:lab, busybox and the loads of lab/loads, without a registry.
+# engine_image DIR: imports the image busybox:lab without a registry.
 engine_image() {
-    local dir=$1 tree=$1/image applet
+    local dir=$1
+    image_tree "$dir/image"
+    tar -c -C "$dir/image" . | docker -H "unix://$dir/docker.sock" import --change 'ENV PATH=/bin' - busybox:lab >/dev/null
+    rm -r "$dir/image"
+}
+
+# image_tree TREE: busybox and the loads of lab/loads as an image's root.
+image_tree() {
+    local tree=$1 applet
     mkdir -p "$tree/bin" "$tree/tmp"
     cp "$(command -v busybox)" "$tree/bin/busybox"
     for applet in $("$tree/bin/busybox" --list); do
         [ "$applet" = busybox ] || ln -s busybox "$tree/bin/$applet"
     done
     cp lab/loads/* "$tree/bin/"
-    tar -c -C "$tree" . | docker -H "unix://$dir/docker.sock" import --change 'ENV PATH=/bin' - busybox:lab >/dev/null
-    rm -r "$tree"
 }
 
 # node_pids NAME: every process of the node: in its network namespace, or in a container of its engine.

@@ -41,7 +41,8 @@ run() {
         wait $!
     else
         while true; do
-            interruptible "$release/docker-swarmstats" --no-stream
+            # What is missing is said there, and no reason to end.
+            interruptible "$release/docker-swarmstats" --no-stream || true
             interruptible sleep 2
         done
     fi
@@ -53,6 +54,8 @@ member: c1
 members:
   static:
     - {id: c1, addr: "127.0.0.1:7770"}
+swarm:
+  engine: unix://$1
 END
     cat >"$run_dir/conf/shipper.yaml" <<END
 engine: unix://$1
@@ -72,7 +75,7 @@ run_private_engine() {
     engine_image "$run_dir/node"
     docker -H "unix://$socket" swarm init --advertise-addr 127.0.0.1 >/dev/null
     say "starting a few services in it"
-    docker -H "unix://$socket" stack deploy --detach=true --resolve-image never -c lab/demo.yml demo 2>&1 | sed 's/^/dev:   /'
+    docker -H "unix://$socket" stack deploy --resolve-image never -c lab/demo.yml demo 2>&1 | sed 's/^/dev:   /'
 }
 
 # run_end: ends everything this run has started.

@@ -10,26 +10,25 @@
 //! Pure: the clock is the process's own (CLOCK_BOOTTIME), passed in. Figures of groups are made by readers
 //! (`figures`), not here: nothing unmergeable leaves a process.
 
+mod history;
 mod hold;
 mod ledger;
 mod node;
+mod outcome;
 mod scrape;
 mod store;
 
-pub use scrape::{Mark, Scrape, ScrapedService, ScrapedTask};
-pub use store::{BatchError, Stored};
+pub use outcome::{BatchError, Stored};
+pub use scrape::{Mark, Scrape, ScrapedNode, ScrapedService, ScrapedTask};
 
-use crate::codec::{Decoded, Layout};
-use crate::message::{Ack, HASH_VERSION, Hello, Hi, Refused};
+use crate::codec::{Decoded, Layout, Packed};
+use crate::message::{Ack, Bye, HASH_VERSION, Hello, Hi, Refused};
 use crate::model::{Gen, MemberId, Nanos, NodeId, RingId, ServiceId, TaskId, TaskMeta, Values};
 use ledger::Ledger;
 use node::{Hold, Node, Row, Task};
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-
-/// How many stats a point has: those of level `docker`.
-pub(crate) const N_POINT: usize = 8;
 
 /// What the aggregate must know of its process.
 #[derive(Clone, Debug)]
@@ -40,7 +39,7 @@ pub struct AggregateConfig {
     pub gen_: Gen,
     /// R; a shipper with another is refused.
     pub replicas: u32,
-    /// How many points are kept of a task.
+    /// How many rounds back points are kept.
     pub points: usize,
     /// How long an ended task's last figures are kept.
     pub ended_keep: Nanos,
@@ -108,7 +107,7 @@ pub struct Sizes {
 #[derive(Debug)]
 struct EndedTask {
     meta: Arc<TaskMeta>,
-    values: Values,
+    readings: Packed,
     version: crate::model::Version,
     at: Nanos,
 }
@@ -130,6 +129,7 @@ pub struct Aggregate {
     decoded: Decoded,
     /// When amounts were last scraped, or first handed over.
     scraped: Nanos,
+    began: Nanos,
 }
 
 impl Aggregate {
@@ -149,6 +149,7 @@ impl Aggregate {
             ledger: Ledger::default(),
             decoded: Decoded::default(),
             scraped: now,
+            began: now,
         }
     }
 
@@ -221,9 +222,11 @@ impl Aggregate {
         }
     }
 
-    /// The last batch of this node (and epoch) whose amounts were scraped, for a Bye.
-    pub fn exposed(&self, stream: &StreamId) -> u64 {
-        self.nodes.get(&stream.node).filter(|node| node.epoch == stream.epoch).map_or(0, |node| node.exposed)
+    /// What of this node (and epoch) was scraped, to be said when no scrape is answered any more.
+    pub fn bye(&self, stream: &StreamId) -> Bye {
+        let node = self.nodes.get(&stream.node).filter(|node| node.epoch == stream.epoch);
+        node.map(|node| Bye { exposed: node.exposed, scraped: node.scraped, held: node.held.clone() })
+            .unwrap_or_default()
     }
 
     /// Forgets what is over for long enough. Call it every few seconds.
@@ -240,8 +243,12 @@ impl Aggregate {
                 node.open = false;
             }
             // What a stream may still speak about is its shipper's to end or drop.
-            let old = |hold: &Hold, keep| hold.handle.is_none() && since(hold.as_of) >= keep;
-            tasks.extend(node.tasks.iter().copied().filter(|at| old(&self.tasks[*at].hold, stale)));
+            let old = |hold: &Hold, keep| hold.handle.is_none() && since(hold.as_of()) >= keep;
+            // A dropped task is kept for as long as its successor's history may not reach back far enough.
+            let points = node.interval.saturating_mul(self.cfg.points as u64 + 1).min(stale);
+            let keep_task = |hold: &Hold| if hold.dropped { points } else { stale };
+            let old_task = |at: &usize| old(&self.tasks[*at].hold, keep_task(&self.tasks[*at].hold));
+            tasks.extend(node.tasks.iter().copied().filter(old_task));
             rows.extend(node.rows.iter().copied().filter(|at| old(&self.rows[*at].hold, keep)));
         }
         tasks.into_iter().for_each(|at| self.remove_task(at));
@@ -263,6 +270,12 @@ impl Aggregate {
             ledger: self.ledger.len(),
             index: self.by_task.len() + self.by_service.len() + self.by_row.len(),
         }
+    }
+
+    /// Tasks that a shipper tells this process of: without those that are kept for their points or for readers alone.
+    pub fn live_tasks(&self) -> usize {
+        let handles = self.nodes.values().flat_map(|node| &node.handles);
+        handles.filter(|place| matches!(place, Some(node::Ref::Task(_)))).count()
     }
 
     /// Everything the ledger was handed, shown or not, by service.
@@ -307,9 +320,12 @@ fn end_stream(node: &mut Node, tasks: &mut Slab<Task>, rows: &mut Slab<Row>) {
         hold.leave(node);
         hold.handle = None;
     };
-    node.tasks.iter().for_each(|at| leave(&mut tasks[*at].hold));
+    for at in &node.tasks {
+        tasks[*at].leave(node);
+        tasks[*at].hold.handle = None;
+    }
     node.rows.iter().for_each(|at| leave(&mut rows[*at].hold));
     leave(&mut own);
     node.hold = own;
-    (node.handles, node.unread) = (Vec::new(), Vec::new());
+    (node.handles, node.late) = (Vec::new(), Vec::new());
 }

@@ -8,14 +8,17 @@
 //! block  = entry*                        in rising order of handles
 //! entry  = varint(gap·2 + extra) [flags] [presence] [values] [counts] [add]
 //! flags  = bit 0 values, 1 counts, 2 presence, 3–4 add (0 none, 1 equals the change, 2 given), 5–6 role (0 as before, 1 copy, 2 primary)
-//!          without `extra`: a task's values; a row's values and counts, with add = the change
+//!          without `extra`: a task's or a node's values; a row's values and counts, with add = the change
 //! values = varint(mask) zigzag-varint(difference)*    presence = varint(mask)    add = varint(mask) varint(amount)*
 //! counts = varint(mask) zigzag-varint(difference)*    over running, fresh, ended, then who has each position's stat
 //! ```
 //!
 //! It deliberately knows nothing of keys, roles' meaning or streams.
 
+mod packed;
 mod varint;
+
+pub use packed::Packed;
 
 use crate::model::{Counts, Values};
 use crate::stat::{self, Stat};
@@ -219,12 +222,12 @@ impl<'a> Encoder<'a> {
 /// What a handle stands for, with its values at the last batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Baseline<'a> {
-    /// A task.
-    Task(&'a Values),
-    /// A row.
+    /// A task, or a node's own row.
+    Plain(&'a Values),
+    /// A task as a collector keeps it.
+    Packed(&'a Packed),
+    /// A (node, service) row.
     Row(&'a Values, &'a Counts),
-    /// A node's row: it has a role only.
-    Node,
 }
 
 /// One decoded entry; the parts stand in the [`Decoded`] lists at these places.
@@ -277,7 +280,7 @@ impl Decoded {
             } else {
                 match base {
                     Baseline::Row(..) => VALUES | COUNTS | 1 << ADD_SHIFT,
-                    Baseline::Task(_) | Baseline::Node => VALUES,
+                    Baseline::Plain(_) | Baseline::Packed(_) => VALUES,
                 }
             };
             self.entry(layout, &mut reader, handle, flags, base)?;
@@ -300,22 +303,17 @@ impl Decoded {
             _ => return Err(DecodeError::Flags(flags)),
         };
         let mut change = Change { handle, values: None, row: None, role };
-        let (before, counts) = match base {
-            Baseline::Task(values) => (values, None),
-            Baseline::Row(values, counts) => (values, Some(counts)),
-            Baseline::Node if flags & !(3 << ROLE_SHIFT) == 0 => {
-                self.changes.push(change);
-                return Ok(());
-            }
-            Baseline::Node => return Err(DecodeError::Flags(flags)),
-        };
         if flags & (VALUES | PRESENCE) != 0 {
-            let values = reader.values(layout, before, flags)?;
+            let mut values = match base {
+                Baseline::Plain(values) | Baseline::Row(values, _) => values.clone(),
+                Baseline::Packed(packed) => packed.newest(),
+            };
+            reader.values(layout, &mut values, flags)?;
             change.values = Some(self.values.len());
             self.values.push(values);
         }
-        match counts {
-            Some(counts) => {
+        match base {
+            Baseline::Row(before, counts) => {
                 let now = change.values.map_or(before, |at| &self.values[at]);
                 let mut counts = counts.clone();
                 if flags & COUNTS != 0 {
@@ -330,8 +328,8 @@ impl Decoded {
                 change.row = Some(self.rows.len());
                 self.rows.push((counts, add));
             }
-            None if flags & COUNTS != 0 || flags >> ADD_SHIFT & 3 != 0 => return Err(DecodeError::Flags(flags)),
-            None => {}
+            _ if flags & COUNTS != 0 || flags >> ADD_SHIFT & 3 != 0 => return Err(DecodeError::Flags(flags)),
+            _ => {}
         }
         self.changes.push(change);
         Ok(())
@@ -363,13 +361,13 @@ impl Reader<'_> {
         let mask = self.varint()?;
         if mask & !allowed == 0 { Ok(mask) } else { Err(DecodeError::Mask) }
     }
-    fn values(&mut self, layout: &Layout, before: &Values, flags: u8) -> Result<Values, DecodeError> {
-        let mut now = before.clone();
+    /// Turns the values at the last batch into those of now.
+    fn values(&mut self, layout: &Layout, now: &mut Values, flags: u8) -> Result<(), DecodeError> {
         if flags & PRESENCE != 0 {
             let present = self.mask(layout.all())?;
             for (position, stat) in layout.stats() {
                 match present >> position & 1 {
-                    1 => now.set(stat, before.or_zero(stat)),
+                    1 => now.set(stat, now.or_zero(stat)),
                     _ => now.clear(stat),
                 }
             }
@@ -385,7 +383,7 @@ impl Reader<'_> {
                 }
             }
         }
-        Ok(now)
+        Ok(())
     }
     fn counts(&mut self, layout: &Layout, counts: &mut Counts) -> Result<(), DecodeError> {
         let mut mask = self.mask(layout.all() << 3 | 7)?;
@@ -458,7 +456,7 @@ mod tests {
         let mut encoder = Encoder::new(&layout);
         encoder.entry(0, &before, &now, None, None);
         let mut decoded = Decoded::default();
-        decoded.read(&layout, &encoder.finish(), |_| Some(Baseline::Task(&before))).unwrap();
+        decoded.read(&layout, &encoder.finish(), |_| Some(Baseline::Plain(&before))).unwrap();
         assert_eq!(decoded.values[0], now);
     }
 
@@ -471,7 +469,7 @@ mod tests {
         encoder.entry(0, &Values::default(), &now, None, Some(true));
         let nothing = Values::default();
         let mut decoded = Decoded::default();
-        decoded.read(&older, &encoder.finish(), |_| Some(Baseline::Task(&nothing))).unwrap();
+        decoded.read(&older, &encoder.finish(), |_| Some(Baseline::Plain(&nothing))).unwrap();
         assert_eq!(decoded.values[0], Values::from_iter([(CPU, 5), (PIDS, 7)]));
     }
 
@@ -501,7 +499,7 @@ mod tests {
         let layout = layout();
         let nothing = Values::default();
         let read = |block: &[u8]| {
-            Decoded::default().read(&layout, block, |handle| (handle == 0).then_some(Baseline::Task(&nothing)))
+            Decoded::default().read(&layout, block, |handle| (handle == 0).then_some(Baseline::Plain(&nothing)))
         };
         assert_eq!(read(&[0x00]), Err(DecodeError::Truncated));
         assert_eq!(read(&[0x02, 0x00]), Err(DecodeError::UnknownHandle(1)));

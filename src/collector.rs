@@ -2,47 +2,49 @@
 //!
 //! `new` binds nothing and spawns nothing; the apis are mounted by whoever owns the server; `run` owns the loops. The
 //! lock is a plain mutex, held for one batch, one query or one scrape's snapshot at a time and never across an await.
+//! What it refuses is counted by reason and logged once an outage, as a thousand shippers may try again every few seconds.
+
+mod farewell;
+mod load;
+mod recent;
+
+pub use farewell::Leaving;
 
 use crate::aggregate::{Aggregate, AggregateConfig, BatchError, HelloError, Mark, Stored, StreamId};
 use crate::clock;
 use crate::config;
 use crate::discovery::Seen;
-use crate::message::{Batch, Bye, Hello, Hi};
-use crate::metrics::own::{Bound, HelloRefused};
+use crate::message::{Batch, Hello, Hi};
+use crate::metrics::own::{Bound, HelloRefused, Reason, StreamEnd};
 use crate::metrics::{CollectorMetrics, LabelCache, Page, ProcessMetrics, Series};
-use crate::model::{Gen, MemberId, Nanos, RingId};
+use crate::model::{Gen, MemberId, Millis, Nanos, NodeId, RingId};
 use crate::router::Store;
-use crate::view::{Ask, Holding};
+use crate::view::{Ask, Holding, MemberState, Standing};
+use farewell::Stage;
+use load::Load;
+use recent::Recent;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// How often what is over is forgotten.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+/// How often the load is weighed.
+const WEIGH_EVERY: Duration = Duration::from_secs(2);
+/// The most nodes whose refusals are told apart in the log.
+const MAX_REFUSING: usize = 1000;
 
 /// Why a stream is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotAdmitted {
     /// The process leaves.
-    Draining,
+    Leaving,
     /// `limits.max_streams` are open.
     TooMany(usize),
-}
-
-/// How far a process is on its way out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    Serving,
-    /// Not ready, takes no new streams, goes on answering.
-    Draining,
-    /// No scrape is answered any more; those under way may still end.
-    LastScrapes,
-    /// Says Bye on every stream.
-    Bye,
 }
 
 /// A scrape under way: what its page shows. Bye waits for it.
@@ -68,6 +70,10 @@ struct Inner {
     /// Scrapes under way.
     pages: TaskTracker,
     nudge: Arc<Notify>,
+    load: Mutex<Load>,
+    recent: Mutex<Recent>,
+    /// The nodes whose reports are refused, with the reason last logged.
+    refusing: Mutex<BTreeMap<NodeId, &'static str>>,
     labels: Mutex<LabelCache>,
     metrics: CollectorMetrics,
     process: ProcessMetrics,
@@ -108,6 +114,9 @@ impl Collector {
             loops: TaskTracker::new(),
             pages: TaskTracker::new(),
             nudge,
+            load: Mutex::default(),
+            recent: Mutex::default(),
+            refusing: Mutex::default(),
             labels: Mutex::default(),
             metrics,
             process,
@@ -133,21 +142,23 @@ impl Collector {
     /// Opens a stream.
     pub fn hello(&self, hello: &Hello) -> Result<Hi, HelloError> {
         let greeting = self.aggregate().hello(hello, clock::boottime());
-        let refused = &self.0.metrics.hellos_refused;
         match &greeting {
             Ok(hi) => {
                 self.0.metrics.hellos.inc();
-                if hello.ring_id != hi.ring_id {
+                if hello.ring_id.contradicts(hi.ring_id) {
                     self.other_ring();
                 }
                 tracing::info!(node = %hello.node_name, epoch = hello.epoch, k = hello.k, "stream opened");
             }
             Err(error) => {
-                refused.of(HelloRefused::from(error)).inc();
+                let reason = HelloRefused::from(error);
+                self.0.metrics.hellos_refused.of(reason).inc();
                 if matches!(error, HelloError::Full(_)) {
                     self.0.process.common.bounds_refused.of(Bound::MaxNodes).inc();
                 }
-                tracing::warn!(node = %hello.node_name, epoch = hello.epoch, k = hello.k, %error, "hello refused");
+                if self.is_news(&hello.node_id, reason.text()) {
+                    tracing::warn!(node = %hello.node_name, epoch = hello.epoch, k = hello.k, %error, "hello refused");
+                }
             }
         }
         greeting
@@ -155,8 +166,14 @@ impl Collector {
 
     /// Takes a batch of a stream.
     pub fn batch(&self, stream: &StreamId, batch: &Batch) -> Result<Stored, BatchError> {
-        let stored = self.aggregate().batch(stream, batch, clock::boottime());
+        let (stored, held) = {
+            let mut aggregate = self.aggregate();
+            let begun = std::time::Instant::now();
+            (aggregate.batch(stream, batch, clock::boottime()), begun.elapsed())
+        };
+        self.load().add(held);
         let metrics = &self.0.metrics;
+        metrics.batch_seconds.inc_by(held.as_secs_f64());
         match &stored {
             Ok(Stored::Void) => metrics.batches_fenced.inc(),
             Ok(Stored::Acked { repeat: true, .. }) => metrics.batches_repeated.inc(),
@@ -168,10 +185,38 @@ impl Collector {
             Err(BatchError::Full(_)) => self.0.process.common.bounds_refused.of(Bound::MaxTasks).inc(),
             Err(_) => metrics.data_losses.inc(),
         }
-        if matches!(&stored, Ok(Stored::Acked { other_ring: true, .. })) {
-            self.other_ring();
+        if let Ok(Stored::Acked { other_ring, .. }) = &stored {
+            self.refusing().remove(&stream.node);
+            if *other_ring {
+                self.other_ring();
+            }
         }
         stored
+    }
+
+    fn load(&self) -> MutexGuard<'_, Load> {
+        self.0.load.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.0.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a shipper of this interval is advised to take instead; 0 is no advice.
+    pub fn advice(&self, interval: Millis) -> Millis {
+        let factor = self.load().factor();
+        if factor > 1.0 { (interval as f64 * factor).round() as Millis } else { 0 }
+    }
+
+    fn refusing(&self) -> MutexGuard<'_, BTreeMap<NodeId, &'static str>> {
+        self.0.refusing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a refusal is to be logged: it is another than the node's last one since something of it was stored.
+    fn is_news(&self, node: &NodeId, reason: &'static str) -> bool {
+        let mut refusing = self.refusing();
+        let has_room = refusing.contains_key(node) || refusing.len() < MAX_REFUSING;
+        has_room && refusing.insert(node.clone(), reason) != Some(reason)
     }
 
     fn other_ring(&self) {
@@ -204,9 +249,22 @@ impl Collector {
         self.0.metrics.bytes_received.inc_by(n_bytes as u64);
     }
 
-    /// A stream ended.
-    pub fn closed(&self, stream: &StreamId) {
+    /// A stream ended whose hello was accepted; `said` is what its shipper was told, if anything.
+    pub fn ended(&self, stream: &StreamId, end: StreamEnd, said: &str) {
         self.aggregate().closed(stream);
+        self.0.metrics.streams_ended.of(end).inc();
+        let node = &stream.node;
+        match end {
+            StreamEnd::Gone | StreamEnd::Bye => tracing::info!(%node, reason = end.text(), "stream ended"),
+            // Its successor is there; or its shipper will be back.
+            StreamEnd::Fenced | StreamEnd::Broken => {
+                tracing::info!(%node, reason = end.text(), detail = said, "stream ended");
+            }
+            _ if self.is_news(node, end.text()) => {
+                tracing::warn!(%node, reason = end.text(), detail = said, "stream refused");
+            }
+            _ => {}
+        }
     }
 
     /// The text of one scrape, or `None` once Bye is near: what is shown then would be counted twice. Tell
@@ -219,7 +277,8 @@ impl Collector {
         };
         let services = scrape.services.iter().map(Into::into).collect();
         let mut labels = self.0.labels.lock().unwrap_or_else(PoisonError::into_inner);
-        let series = Series { tasks: labels.tasks(scrape.tasks), services, node_services: Vec::new() };
+        let nodes = scrape.nodes.into_iter().map(Into::into).collect();
+        let series = Series { tasks: labels.tasks(scrape.tasks), services, nodes, ..Series::default() };
         Some((Page::new(series), Showing { mark: scrape.mark, _under_way }))
     }
 
@@ -234,11 +293,34 @@ impl Collector {
         }
     }
 
+    /// Why streams of shippers were refused, with how often.
+    pub fn refused_hellos(&self) -> impl Iterator<Item = (String, u64)> + '_ {
+        self.0.metrics.hellos_refused.counts().map(|(reason, n)| (format!("hello_{reason}"), n))
+    }
+
+    /// How this collector is, and how much it carries; without its time.
+    pub fn standing(&self) -> Standing {
+        let (sizes, emitted, live) = {
+            let aggregate = self.aggregate();
+            (aggregate.sizes(), aggregate.emitted_tasks(clock::boottime()), aggregate.live_tasks())
+        };
+        let samples = self.0.metrics.samples.get();
+        Standing {
+            state: if self.is_serving() { MemberState::Active } else { MemberState::Draining },
+            tasks: live as u64,
+            emitted: emitted as u64,
+            rows: sizes.rows as u64,
+            samples,
+            recent: self.recent().since(clock::boottime(), samples),
+            uptime: 0,
+        }
+    }
+
     /// Sets the gauges to what is held now; before the process's own metrics are rendered.
     pub fn measure(&self) {
-        let (sizes, unscraped) = {
-            let aggregate = self.aggregate();
-            (aggregate.sizes(), aggregate.unscraped_for(clock::boottime()))
+        let (sizes, unscraped, roles) = {
+            let (aggregate, now) = (self.aggregate(), clock::boottime());
+            (aggregate.sizes(), aggregate.unscraped_for(now), aggregate.roles(now))
         };
         let metrics = &self.0.metrics;
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
@@ -247,20 +329,30 @@ impl Collector {
         metrics.tasks.set(count(sizes.tasks));
         metrics.tasks_ended.set(count(sizes.ended));
         metrics.rows.set(count(sizes.rows));
+        metrics.roles.set(count(roles));
         metrics.ledger_services.set(count(sizes.ledger));
         metrics.draining.set(i64::from(!self.is_serving()));
         metrics.unscraped.set(unscraped as f64 / 1e9);
     }
 
-    /// A place for one more stream, given back when dropped.
+    /// A place for one more stream, given back when dropped. While it drains streams are taken: their shippers settle on
+    /// them what they owe.
     pub fn admit_stream(&self) -> Result<OwnedSemaphorePermit, NotAdmitted> {
-        if *self.0.stage.borrow() > Stage::Serving {
-            return Err(NotAdmitted::Draining);
+        let refused = &self.0.metrics.hellos_refused;
+        if *self.0.stage.borrow() >= Stage::LastScrapes {
+            refused.of(HelloRefused::Leaving).inc();
+            return Err(NotAdmitted::Leaving);
         }
         self.0.streams.clone().try_acquire_owned().map_err(|_| {
             self.0.process.common.bounds_refused.of(Bound::MaxStreams).inc();
+            refused.of(HelloRefused::TooMany).inc();
             NotAdmitted::TooMany(self.0.max_streams)
         })
+    }
+
+    /// A stream's hello did not come before this process left.
+    pub fn left_first(&self) {
+        self.0.metrics.hellos_refused.of(HelloRefused::Leaving).inc();
     }
 
     /// The loops of the streams: [`Collector::leave`] waits for them.
@@ -268,52 +360,34 @@ impl Collector {
         &self.0.loops
     }
 
-    /// Told when to say Bye.
-    pub fn leaving(&self) -> Leaving {
-        Leaving { stage: self.0.stage.subscribe(), collector: self.clone() }
-    }
-
-    /// Whether new streams are taken.
-    pub fn is_serving(&self) -> bool {
-        *self.0.stage.borrow() == Stage::Serving
-    }
-
-    /// Not ready any more, and no new streams; queries and scrapes go on.
-    pub fn drain(&self) {
-        self.0.stage.send_replace(Stage::Draining);
-        self.aggregate().drain();
-    }
-
-    /// Lets the scrapes under way end, says Bye on every stream and waits until each has been told, for `deadline` at
-    /// most.
-    pub async fn leave(&self, deadline: Duration) {
-        let until = Instant::now() + deadline;
-        {
-            // Under the lock, so that a page either is counted already or is not made.
-            let _aggregate = self.aggregate();
-            self.0.stage.send_replace(Stage::LastScrapes);
-        }
-        self.0.pages.close();
-        if timeout(deadline / 2, self.0.pages.wait()).await.is_err() {
-            tracing::warn!("a scrape did not end in time: what it shows after all may be shown again elsewhere");
-        }
-        self.0.stage.send_replace(Stage::Bye);
-        self.0.loops.close();
-        if timeout_at(until, self.0.loops.wait()).await.is_err() {
-            tracing::warn!("some shippers could not be told bye in time");
+    fn weigh(&self, passed: Duration) {
+        let (before, now) = {
+            let mut load = self.load();
+            let before = load.factor();
+            load.weigh(passed);
+            (before, load.factor())
+        };
+        self.0.metrics.advised_factor.set(now);
+        if before == 1.0 && now > 1.0 {
+            tracing::warn!("batches keep this collector busy: shippers are advised to read less often; add collectors");
         }
     }
 
     /// Keeps the aggregate until stopped: follows the ring, forgets what is over.
     pub async fn run(self, mut seen: Seen, stop: CancellationToken) {
         let mut expire = tokio::time::interval(EXPIRE_EVERY);
+        let (mut weigh, mut weighed) = (tokio::time::interval(WEIGH_EVERY), std::time::Instant::now());
         loop {
             let ring_id = seen.borrow_and_update().as_ref().map_or_else(RingId::default, |view| view.ring.id());
             self.aggregate().set_ring_id(ring_id);
-            // Cancel-safe, all three.
+            // Cancel-safe, all of them.
             tokio::select! {
                 () = stop.cancelled() => return,
                 _ = expire.tick() => self.aggregate().expire(clock::boottime()),
+                _ = weigh.tick() => {
+                    self.weigh(std::mem::replace(&mut weighed, std::time::Instant::now()).elapsed());
+                    self.recent().look(clock::boottime(), self.0.metrics.samples.get());
+                }
                 changed = seen.changed() => if changed.is_err() {
                     stop.cancelled().await; // discovery has stopped, and so shall we
                     return;
@@ -321,13 +395,6 @@ impl Collector {
             }
         }
     }
-}
-
-/// A stream's ear for the process's end.
-#[derive(Debug)]
-pub struct Leaving {
-    stage: watch::Receiver<Stage>,
-    collector: Collector,
 }
 
 impl From<&HelloError> for HelloRefused {
@@ -346,48 +413,15 @@ impl Store for Collector {
     }
 }
 
-impl Leaving {
-    /// Waits until it is time, then says how far the stream's batches were scraped.
-    pub async fn bye(&mut self, stream: &StreamId) -> Bye {
-        // The sender lives in the collector that this holds.
-        drop(self.stage.wait_for(|stage| *stage == Stage::Bye).await);
-        Bye { exposed: self.collector.aggregate().exposed(stream) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::metrics::Registry;
 
-    fn collector() -> Collector {
+    pub(super) fn collector() -> Collector {
         let cfg = config::Collectord::parse("", &MemberId::new("c1").unwrap()).unwrap();
         let registry = Registry::new();
         let metrics = CollectorMetrics::register(&registry).unwrap();
         Collector::new(&cfg, Arc::default(), metrics, ProcessMetrics::register(&registry).unwrap())
-    }
-
-    #[tokio::test]
-    async fn bye_waits_for_the_scrapes_under_way_and_no_other_begins() {
-        let collector = collector();
-        let (_page, showing) = collector.page().unwrap();
-        let leaving = tokio::spawn({
-            let collector = collector.clone();
-            async move { collector.leave(Duration::from_secs(4)).await }
-        });
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(collector.page().is_none());
-        assert_eq!(*collector.0.stage.borrow(), Stage::LastScrapes);
-        collector.scraped(showing, true, 0);
-        leaving.await.unwrap();
-        assert_eq!(*collector.0.stage.borrow(), Stage::Bye);
-    }
-
-    #[tokio::test]
-    async fn a_scrape_that_never_ends_does_not_hold_up_bye() {
-        let collector = collector();
-        let _showing = collector.page().unwrap();
-        timeout(Duration::from_secs(2), collector.leave(Duration::from_millis(200))).await.unwrap();
-        assert_eq!(*collector.0.stage.borrow(), Stage::Bye);
     }
 }

@@ -4,10 +4,15 @@
 //! not to exist while a member that could know it is silent.
 //! It deliberately binds nothing, changes nothing and has no figures of its own.
 
-use crate::json::{self, What};
+mod ring;
+
+use crate::grpc::Who;
+use crate::json::{self, Shape, What};
 use crate::model::{Key, NodeId, ServiceId, TaskId};
 use crate::router::{QueryError, Router};
-use crate::view::{Ask, Report, Scope, Selector};
+use crate::stat::{Level, Stat};
+use crate::status::Status;
+use crate::view::{Ask, Report, Scope, Selector, Texts};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, Uri, header};
@@ -23,14 +28,23 @@ const MAX_CANDIDATES: usize = 8;
 /// Why the process is not ready; empty when it is.
 pub type NotReady = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
+/// What the process says of itself now.
+pub type OwnStatus = Arc<dyn Fn() -> Status + Send + Sync>;
+
+/// The route `/v1/status`.
+pub fn status_route(own: OwnStatus) -> axum::Router {
+    axum::Router::new().route("/v1/status", get(async move || axum::Json(own())))
+}
+
 #[derive(Clone)]
 struct App {
     router: Router,
     not_ready: NotReady,
+    who: Who,
 }
 
-/// The routes of a process that answers through `router`.
-pub fn routes(router: Router, not_ready: NotReady) -> axum::Router {
+/// The routes of a process that answers through `router`, and is `who`.
+pub fn routes(router: Router, not_ready: NotReady, who: Who) -> axum::Router {
     let list = |what: What| {
         get(move |State(app): State<App>, uri: Uri, query: Params| async move { app.list(what, uri, query).await })
     };
@@ -49,7 +63,7 @@ pub fn routes(router: Router, not_ready: NotReady) -> axum::Router {
         .route("/v1/nodes/{name}", one(What::Nodes))
         .route("/v1/stacks", list(What::Stacks))
         .route("/v1/stacks/{name}", one(What::Stacks))
-        .route("/v1/ring", get(ring))
+        .route("/v1/ring", get(ring::ring))
         .route("/healthz", get(|| async { answer(StatusCode::OK, "{\"alive\":true}\n".into()) }))
         .route("/readyz", get(ready))
         .fallback(|uri: Uri| async move { Refusal::unknown(format!("no {} here", uri.path())).into_response() })
@@ -58,7 +72,7 @@ pub fn routes(router: Router, not_ready: NotReady) -> axum::Router {
             Refusal { status: StatusCode::METHOD_NOT_ALLOWED, error, remedy: None, candidates: Vec::new() }
                 .into_response()
         })
-        .with_state(App { router, not_ready })
+        .with_state(App { router, not_ready, who })
 }
 
 type Pairs = Vec<(String, String)>;
@@ -67,10 +81,8 @@ type Params = Result<Query<Pairs>, QueryRejection>;
 impl App {
     async fn list(self, what: What, uri: Uri, query: Params) -> Result<Response, Refusal> {
         let question = Question::read(what, uri, query)?;
-        let selector = if question.selector.is_empty() { Selector::everything() } else { question.selector };
-        let ask = Ask { selectors: vec![selector], points: question.points.unwrap_or(0) };
-        let report = self.router.query(ask, question.scope).await?;
-        Ok(self.document(&report, what, question.points.is_some()))
+        let report = self.router.query(question.ask(what), question.scope).await?;
+        Ok(self.document(&report, what, &question))
     }
 
     async fn one(self, what: What, name: &str, uri: Uri, query: Params) -> Result<Response, Refusal> {
@@ -82,12 +94,17 @@ impl App {
             What::Stacks => &mut question.selector.stack,
         };
         *place = Some(name.into());
-        let ask = Ask { selectors: vec![question.selector], points: question.points.unwrap_or(0) };
-        let report = self.router.query(ask, question.scope).await?;
+        let report = self.router.query(question.ask(what), question.scope).await?;
+        let listed = report.swarm.as_ref().map(|truth| &truth.list);
         let found = match what {
             What::Tasks => report.tasks.len(),
-            What::Nodes => report.nodes.len() + report.rows.len() + report.tasks.len(),
-            What::Services | What::Stacks => report.rows.len() + report.tasks.len(),
+            What::Nodes => {
+                let listed = listed.map_or(0, |list| list.nodes.len());
+                report.nodes.len() + report.rows.len() + report.tasks.len() + listed
+            }
+            What::Services | What::Stacks => {
+                report.rows.len() + report.tasks.len() + listed.map_or(0, |list| list.services.len())
+            }
         };
         if what == What::Tasks && found > 1 {
             let ids = report.tasks.iter().take(MAX_CANDIDATES).map(|task| task.meta.task_id.to_string());
@@ -104,13 +121,15 @@ impl App {
             let remedy = format!("GET /v1/{} lists what is there", what.plural());
             return Err(Refusal { remedy: Some(remedy), ..Refusal::unknown(error) });
         }
-        Ok(self.document(&report, what, question.points.is_some()))
+        Ok(self.document(&report, what, &question))
     }
 
-    fn document(&self, report: &Report, what: What, points: bool) -> Response {
+    fn document(&self, report: &Report, what: What, question: &Question) -> Response {
         let view = self.router.view();
         let owners = |task: &TaskId| self.router.owners(&view, task);
-        answer(StatusCode::OK, json::document(report, what, &owners, points))
+        let ring_id = view.ring.as_ref().map(|ring| ring.id());
+        let shape = Shape { what, stats: question.stats, points: question.points.is_some(), owners: &owners, ring_id };
+        answer(StatusCode::OK, json::document(report, &shape))
     }
 }
 
@@ -118,23 +137,6 @@ async fn ready(State(app): State<App>) -> Response {
     let reasons = (app.not_ready)();
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     answer(status, json::readiness(&reasons))
-}
-
-async fn ring(State(app): State<App>, uri: Uri, query: Params) -> Result<Response, Refusal> {
-    let mut key = None;
-    for (name, value) in pairs(uri, query)? {
-        match name.as_str() {
-            "key" => key = Some(read_key(&value)?),
-            _ => return Err(unknown_parameter(&name, "key")),
-        }
-    }
-    let view = app.router.view();
-    let Some(ring) = &view.ring else {
-        let error = "no ring is known yet".to_string();
-        let remedy = Some("see members: in the config, and /readyz".to_string());
-        return Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, error, remedy, candidates: Vec::new() });
-    };
-    Ok(answer(StatusCode::OK, json::ring(ring, &view.addresses, key.as_ref())))
 }
 
 /// `task:ID`, `node:ID` or `row:NODE:SERVICE`.
@@ -158,11 +160,14 @@ struct Question {
     selector: Selector,
     scope: Scope,
     points: Option<usize>,
+    /// The mask of the stats to list.
+    stats: u64,
 }
 
 impl Question {
     fn read(what: What, uri: Uri, query: Params) -> Result<Question, Refusal> {
-        let mut question = Question { selector: Selector::default(), scope: Scope::Cluster, points: None };
+        let mut question =
+            Question { selector: Selector::default(), scope: Scope::Cluster, points: None, stats: Level::All.mask() };
         let selector = &mut question.selector;
         let of_tasks = what == What::Tasks;
         for (name, value) in pairs(uri, query)? {
@@ -200,12 +205,44 @@ impl Question {
                     })?;
                     question.points = Some(points);
                 }
-                _ if of_tasks => return Err(unknown_parameter(&name, "service, node, stack, label, scope, points")),
-                _ => return Err(unknown_parameter(&name, "scope")),
+                "stats" => question.stats = read_stats(&value)?,
+                _ if of_tasks => {
+                    return Err(unknown_parameter(&name, "service, node, stack, label, scope, stats, points"));
+                }
+                _ => return Err(unknown_parameter(&name, "scope, stats")),
             }
         }
         Ok(question)
     }
+
+    /// What is asked of the members.
+    fn ask(&self, what: What) -> Ask {
+        let selector = if self.selector.is_empty() { Selector::everything() } else { self.selector.clone() };
+        let texts = if what == What::Tasks { Texts::Shared } else { Texts::Groups };
+        Ask { selectors: vec![selector], points: self.points.unwrap_or(0), stats: self.stats, texts }
+    }
+}
+
+/// `none`, `docker`, `standard`, `all` or names of stats, with commas between them.
+fn read_stats(text: &str) -> Result<u64, Refusal> {
+    text.split(',').try_fold(0, |mask, word| {
+        let more = match word {
+            "none" => 0,
+            "docker" => Level::Docker.mask(),
+            "standard" => Level::Standard.mask(),
+            "all" => Level::All.mask(),
+            name => match Stat::all().find(|stat| stat.name() == name) {
+                Some(stat) => stat.bit(),
+                None => {
+                    let error = format!("parameter stats: {name:?} is no stat");
+                    let remedy = "write none, docker, standard, all or names of stats, with commas between them";
+                    let candidates = Stat::all().map(|stat| stat.name().to_string()).collect();
+                    return Err(Refusal { candidates, ..Refusal::bad(error, remedy) });
+                }
+            },
+        };
+        Ok(mask | more)
+    })
 }
 
 fn pairs(uri: Uri, query: Params) -> Result<Pairs, Refusal> {

@@ -9,16 +9,20 @@
 mod chosen;
 mod known;
 mod merge;
+mod swarm;
+mod told;
 mod verdict;
 
-use crate::model::{MemberId, Millis, Nanos, NodeId, ServiceId, TaskId, Version};
+use crate::model::{Gen, MemberId, Millis, Nanos, NodeId, ServiceId, TaskId, Version};
+use crate::rules::{Rule, holds};
 use crate::view::{Ask, Holding, MAX_SELECTORS, NodeView, Report, RowView, Selector, TaskView};
 use chosen::Choice;
 use known::{KnownNode, Moment, Seen, age_at, heard_at};
 use merge::merge;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use verdict::Verdict;
+use told::Told;
+use verdict::{Read, Verdict};
 
 /// What each member said, or why it did not.
 pub type Answers = Vec<(MemberId, Result<Holding, String>)>;
@@ -42,6 +46,15 @@ impl Default for Bounds {
     }
 }
 
+/// When a member answered last, whether it told what Swarm says, and which process of it that was.
+struct Heard {
+    at: Nanos,
+    tells: bool,
+    gen_: Gen,
+    /// Another process of it was heard before.
+    again: bool,
+}
+
 /// What one router process remembers of nodes and rows.
 pub struct Join {
     bounds: Bounds,
@@ -50,8 +63,7 @@ pub struct Join {
     nodes: BTreeMap<NodeId, KnownNode>,
     rows: BTreeMap<ServiceId, BTreeMap<NodeId, (RowView, Seen)>>,
     n_rows: usize,
-    /// When each member answered last.
-    members: BTreeMap<MemberId, Nanos>,
+    members: BTreeMap<MemberId, Heard>,
     /// What the bounds kept out, in all and in this read.
     refused: u64,
     refused_now: BTreeSet<&'static str>,
@@ -86,28 +98,46 @@ impl Join {
     pub fn read(&mut self, answers: Answers, ask: &Ask, now: Nanos) -> Report {
         self.read += 1;
         self.refused_now.clear();
+        if !holds(Rule::Join) {
+            (self.rows, self.n_rows) = (BTreeMap::new(), 0);
+        }
         self.learn(answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()), now);
         let mut silent = BTreeMap::new();
-        let mut holdings = Vec::new();
+        let (mut holdings, mut young) = (Vec::new(), BTreeSet::new());
         for (member, answer) in answers {
             match answer {
-                Ok(holding) => holdings.push(holding),
+                Ok(holding) => {
+                    young.extend(holding.young.then_some(member));
+                    holdings.push(holding);
+                }
                 Err(why) => {
                     let first: &mut String = silent.entry(member).or_insert_with(|| why.clone());
                     *first = std::mem::take(first).min(why);
                 }
             }
         }
+        // Where a whole tier begins, nothing was forgotten.
+        young.retain(|member| !silent.is_empty() || self.members.get(member).is_some_and(|heard| heard.again));
+        let told = Told::of(holdings.iter_mut(), |node| self.nodes.contains_key(node));
         let mut tasks = BTreeMap::new();
         for task in holdings.into_iter().flat_map(|holding| holding.tasks) {
             merge(&mut tasks, task);
         }
+        for task in tasks.values_mut() {
+            let too_many = task.points.len().saturating_sub(ask.points);
+            task.points.drain(..too_many);
+        }
+        let mut void = BTreeSet::new();
         tasks.retain(|_, task: &mut TaskView| {
             task.fresh &= !task.ended;
             let counts = |node: &KnownNode, epoch| epoch == node.epoch || epoch > node.epoch.max(node.void);
-            self.nodes.get(&task.meta.node_id).is_none_or(|node| counts(node, task.version.epoch))
+            let counts = self.nodes.get(&task.meta.node_id).is_none_or(|node| counts(node, task.version.epoch));
+            if !counts && !task.ended {
+                void.insert(task.meta.task_id.clone());
+            }
+            counts
         });
-        self.report(tasks, &silent, ask, now)
+        self.report(tasks, &void, (&silent, &young), &told, ask, now)
     }
 
     /// Service ids that nodes list, which `ask` may mean by name or stack and whose names are not known here: whoever asks
@@ -129,6 +159,12 @@ impl Join {
         } else {
             BTreeSet::new()
         }
+    }
+
+    /// Those of these members that tell what Swarm says; `None` unless each of them was heard once.
+    pub fn tellers(&self, members: &BTreeSet<MemberId>) -> Option<BTreeSet<MemberId>> {
+        let heard: Option<Vec<_>> = members.iter().map(|member| Some((member, self.members.get(member)?))).collect();
+        Some(heard?.into_iter().filter(|(_, heard)| heard.tells).map(|(member, _)| member.clone()).collect())
     }
 
     /// The services that nodes have rows of, repeated for each node.
@@ -154,7 +190,13 @@ impl Join {
     fn learn<'a>(&mut self, holdings: impl Iterator<Item = &'a Holding> + Clone, now: Nanos) {
         let mut changed = BTreeSet::new();
         for holding in holdings.clone() {
-            self.members.insert(holding.member.clone(), now);
+            let tells = holding.swarm.is_some();
+            let gen_ = holding.gen_;
+            let first = Heard { at: now, tells, gen_, again: false };
+            let heard = self.members.entry(holding.member.clone()).or_insert(first);
+            // More than one answer to one read may come from a member.
+            let (tells, again) = (tells || (heard.at == now && heard.tells), heard.again || heard.gen_ != gen_);
+            *heard = Heard { at: now, tells, gen_, again };
             for node in &holding.nodes {
                 self.take_node(node, now, &mut changed);
             }
@@ -254,6 +296,8 @@ impl Join {
                     }
                     *known = view.clone();
                     node.name = meta.node_name.clone();
+                } else if view.version == known.version && known.previous.is_none() {
+                    known.previous.clone_from(&view.previous);
                 }
             }
             None => {
@@ -307,7 +351,7 @@ impl Join {
             }
             keeps
         });
-        self.members.retain(|_, heard| age_at(now, Moment::from(*heard)) <= keep);
+        self.members.retain(|_, heard| age_at(now, Moment::from(heard.at)) <= keep);
     }
 
     /// Lets go of rows that a change of their node voided.
@@ -337,25 +381,42 @@ impl Join {
     fn report(
         &self,
         mut tasks: BTreeMap<TaskId, TaskView>,
-        silent: &BTreeMap<MemberId, String>,
+        void: &BTreeSet<TaskId>,
+        (silent, young): (&BTreeMap<MemberId, String>, &BTreeSet<MemberId>),
+        told: &Told,
         ask: &Ask,
         now: Nanos,
     ) -> Report {
         let mut warnings = Vec::new();
         let choices: Vec<Choice<'_>> =
-            ask.selectors.iter().map(|selector| self.choose(selector, &tasks, &mut warnings)).collect();
+            ask.selectors.iter().map(|selector| self.choose(selector, &tasks, told, &mut warnings)).collect();
         tasks.retain(|_, task| choices.iter().any(|choice| choice.takes_task(&task.meta)));
-        let (missing, more) = Verdict::of(self, &choices, &tasks, silent, now);
+        let (orphans, absent) = (told.orphans(&tasks), self.absent(told));
+        let read = Read {
+            choices: &choices,
+            tasks: &tasks,
+            void,
+            silent,
+            young,
+            told,
+            orphans: &orphans,
+            absent: &absent,
+            now,
+        };
+        let (missing, more) = Verdict::of(self, read);
         warnings.extend(more);
         let asked = self.nodes.iter().filter(|(id, node)| choices.iter().any(|c| c.takes_node(id, &node.name)));
         let nodes = asked.filter_map(|(_, node)| node.row.as_ref());
+        let swarm = told.truth(&choices, orphans, absent);
         Report {
+            swarm,
             tasks: tasks.into_values().collect(),
             rows: self
                 .rows_taken(&choices)
                 .map(|(row, seen)| RowView {
                     fresh: seen.fresh == self.read,
                     age: age_at(now, seen.heard),
+                    primary: false,
                     ..row.clone()
                 })
                 .collect(),
@@ -363,6 +424,7 @@ impl Join {
                 .map(|(node, seen)| NodeView {
                     fresh: seen.fresh == self.read,
                     age: age_at(now, seen.heard),
+                    primary: false,
                     ..node.clone()
                 })
                 .collect(),
@@ -370,6 +432,14 @@ impl Join {
             missing,
             warnings,
         }
+    }
+}
+
+impl Join {
+    /// The nodes whose tasks Swarm does not count any more: removed, or not reached by it and silent here too.
+    fn absent(&self, told: &Told) -> BTreeSet<NodeId> {
+        let nodes = self.nodes.iter().filter(|(_, node)| !self.is_fresh(node)).map(|(id, _)| id);
+        nodes.filter(|id| told.has_removed(id) || told.is_down(id)).cloned().collect()
     }
 }
 
@@ -394,5 +464,5 @@ pub fn rows_of(services: &BTreeSet<ServiceId>) -> Ask {
     } else {
         services.iter().map(|id| Selector { service: Some(id.as_str().into()), ..no_task.clone() }).collect()
     };
-    Ask { selectors, points: 0 }
+    Ask::of(selectors)
 }

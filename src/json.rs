@@ -5,12 +5,18 @@
 //!
 //! It deliberately reads no JSON and adds nothing up.
 
-use crate::figures::{self, By, Group};
-use crate::model::{Key, MemberId, Millis, NodeId, TaskId};
-use crate::shard::{Ring, SHARDS};
-use crate::stat::{self, Kind, Stat};
+mod machine;
+mod ring;
+mod swarm;
+mod writer;
+
+use crate::figures::{self, By, Group, Machines, Shown};
+use crate::model::{MemberId, Millis, RingId, TaskId, bits};
+use crate::stat;
 use crate::view::{Report, TaskView};
+pub use ring::{Besides, Live, ring};
 use std::collections::BTreeMap;
+use writer::Writer;
 
 /// What a document lists, named as in its path and its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,9 +52,25 @@ impl What {
     }
 }
 
-/// A report as a document, ending in a newline. `owners` tells a task's ring owners, the primary first; `points` asks
-/// for the older points that the report's tasks bring along.
-pub fn document(report: &Report, what: What, owners: &dyn Fn(&TaskId) -> Vec<MemberId>, points: bool) -> String {
+/// The most readings that cannot be of which each is told.
+const MAX_DOUBTS: usize = 100;
+
+/// What a document is to have.
+pub struct Shape<'a> {
+    /// What it lists.
+    pub what: What,
+    /// The mask of the stats that `stats` and `totals` list.
+    pub stats: u64,
+    /// Whether tasks have the older points that the report brings along.
+    pub points: bool,
+    /// A task's ring owners, the primary first.
+    pub owners: &'a dyn Fn(&TaskId) -> Vec<MemberId>,
+    /// The ring that the answering process sees, if any.
+    pub ring_id: Option<RingId>,
+}
+
+/// A report as a document, ending in a newline: data first, then warnings.
+pub fn document(report: &Report, shape: &Shape<'_>) -> String {
     let mut json = Writer::new();
     json.open('{');
     json.key("complete").bool(report.complete);
@@ -60,26 +82,49 @@ pub fn document(report: &Report, what: What, owners: &dyn Fn(&TaskId) -> Vec<Mem
         json.close('}');
     }
     json.close(']');
-    json.key("warnings").texts(report.warnings.iter().map(String::as_str));
-    json.key(what.plural()).open('[');
-    let by = match what {
+    swarm::age(&mut json, report.swarm.as_ref());
+    json.key("ring_id").text_or_null(&shape.ring_id.map(|ring| ring.to_string()).unwrap_or_default());
+    json.key(shape.what.plural()).open('[');
+    let by = match shape.what {
         What::Services => Some(By::Service),
         What::Nodes => Some(By::Node),
         What::Stacks => Some(By::Stack),
         What::Tasks => None,
     };
+    let mut doubts = Vec::new();
     match by {
-        None => report.tasks.iter().for_each(|view| task(&mut json, view, owners, points)),
+        None => {
+            let machines = Machines::of(report);
+            for view in &report.tasks {
+                let mut own = figures::of_task(view, &machines);
+                task(&mut json, view, &own, shape);
+                doubts.append(&mut own.doubts);
+            }
+        }
         Some(by) => {
-            for group in figures::groups(report, by) {
+            let said = swarm::Said::of(report.swarm.as_ref(), by);
+            let nodes: BTreeMap<&str, _> = report.nodes.iter().map(|node| (node.meta.node_id.as_str(), node)).collect();
+            for mut group in figures::groups(report, by) {
                 json.open('{');
                 head(&mut json, &group, by == By::Service);
-                body(&mut json, &group);
+                said.write(&mut json, &group);
+                body(&mut json, &group, said.desired(&group.id), shape.stats);
+                if by == By::Node {
+                    let mut own = nodes.get(&*group.id).map(|node| figures::of_machine(node)).unwrap_or_default();
+                    machine::machine(&mut json, &own, said.capacity(&group.id), shape.stats);
+                    doubts.append(&mut own.doubts);
+                }
                 json.close('}');
+                doubts.append(&mut group.doubts);
             }
         }
     }
     json.close(']');
+    if let Some(more) = doubts.len().checked_sub(MAX_DOUBTS).filter(|more| *more > 0) {
+        doubts.truncate(MAX_DOUBTS);
+        doubts.push(format!("{more} more readings cannot be"));
+    }
+    json.key("warnings").texts(report.warnings.iter().chain(&doubts).map(String::as_str));
     json.close('}');
     json.finish()
 }
@@ -94,43 +139,6 @@ pub fn error(error: &str, remedy: Option<&str>, candidates: &[&str]) -> String {
     }
     if !candidates.is_empty() {
         json.key("candidates").texts(candidates.iter().copied());
-    }
-    json.close('}');
-    json.finish()
-}
-
-/// The ring: who is on it with how many shards, and where a key asked for belongs.
-pub fn ring(ring: &Ring, addresses: &BTreeMap<MemberId, String>, key: Option<&Key>) -> String {
-    let mut shares: BTreeMap<&MemberId, (u64, u64)> = BTreeMap::new();
-    for shard in 0..SHARDS {
-        shares.entry(ring.primary_of(shard)).or_default().0 += 1;
-        ring.owners_of(shard).for_each(|member| shares.entry(member).or_default().1 += 1);
-    }
-    let mut json = Writer::new();
-    json.open('{');
-    json.key("ring_id").text(&ring.id().to_string());
-    json.key("replicas").number(Some(ring.replicas().into()));
-    json.key("shards").number(Some(SHARDS.into()));
-    json.key("members").open('[');
-    for member in ring.members() {
-        let (primary, held) = shares.get(&member.id).copied().unwrap_or_default();
-        json.open('{');
-        json.key("id").text(member.id.as_str());
-        json.key("address").text_or_null(addresses.get(&member.id).map_or("", String::as_str));
-        json.key("node").text_or_null(member.node.as_ref().map_or("", NodeId::as_str));
-        json.key("primary_shards").number(Some(primary));
-        json.key("shards").number(Some(held));
-        json.key("share").decimal(Some(primary * 1_000_000 / u64::from(SHARDS)), 6);
-        json.close('}');
-    }
-    json.close(']');
-    if let Some(key) = key {
-        let reserve = ring.owners_and_reserve(key).nth(ring.copies());
-        json.key("key").open('{');
-        json.key("shard").number(Some(ring.shard(key).into()));
-        json.key("owners").texts(ring.owners(key).map(MemberId::as_str));
-        json.key("reserve").text_or_null(reserve.map_or("", MemberId::as_str));
-        json.close('}');
     }
     json.close('}');
     json.finish()
@@ -154,10 +162,10 @@ fn head(json: &mut Writer, group: &Group, stack: bool) {
     }
 }
 
-fn task(json: &mut Writer, task: &TaskView, owners: &dyn Fn(&TaskId) -> Vec<MemberId>, points: bool) {
-    let (meta, group) = (&task.meta, figures::of_task(task));
+fn task(json: &mut Writer, task: &TaskView, own: &Group, shape: &Shape<'_>) {
+    let meta = &task.meta;
     json.open('{');
-    head(json, &group, true);
+    head(json, own, true);
     json.key("service_id").text(meta.service_id.as_str());
     json.key("service_name").text_or_null(&meta.service_name);
     json.key("node_id").text(meta.node_id.as_str());
@@ -170,14 +178,17 @@ fn task(json: &mut Writer, task: &TaskView, owners: &dyn Fn(&TaskId) -> Vec<Memb
         json.label(name).text(value);
     }
     json.close('}');
-    json.key("owners").texts(owners(&meta.task_id).iter().map(MemberId::as_str));
-    json.key("state").text(match (task.ended, task.fresh) {
-        (true, _) => "ended",
-        (_, true) => "running",
-        _ => "stale",
+    json.key("owners").texts((shape.owners)(&meta.task_id).iter().map(MemberId::as_str));
+    json.key("state").text(state(task));
+    json.key("health").text_or_null(match task.values.get(stat::HEALTH) {
+        Some(0) => "starting",
+        Some(1) => "healthy",
+        Some(2) => "unhealthy",
+        _ => "",
     });
-    body(json, &group);
-    if points {
+    json.key("exit_code").number(task.values.get(stat::EXIT_CODE).filter(|_| task.ended));
+    body(json, own, None, shape.stats);
+    if shape.points {
         json.key("points").open('[');
         for point in &task.points {
             json.open('{');
@@ -194,11 +205,22 @@ fn task(json: &mut Writer, task: &TaskView, owners: &dyn Fn(&TaskId) -> Vec<Memb
     json.close('}');
 }
 
-/// What every item has.
-fn body(json: &mut Writer, group: &Group) {
+/// What became of a task, as far as its last reading tells.
+fn state(task: &TaskView) -> &'static str {
+    match task.values.get(stat::PAUSED) {
+        _ if task.ended => "ended",
+        _ if !task.fresh => "stale",
+        Some(1..) => "paused",
+        _ => "running",
+    }
+}
+
+/// What every item has; `stats` is the mask of the stats to list.
+fn body(json: &mut Writer, group: &Group, desired: Option<u64>, stats: u64) {
     json.key("tasks").open('{');
     json.key("fresh").number(Some(group.tasks.fresh));
     json.key("known").number(Some(group.tasks.known));
+    json.key("desired").number(desired);
     json.close('}');
     json.key("age_seconds").decimal(group.age, 3);
     json.key("since");
@@ -207,23 +229,21 @@ fn body(json: &mut Writer, group: &Group) {
         None => json.null(),
     }
     json.key("totals").open('{');
-    for stat in Stat::all().filter(|stat| stat.row().kind == Kind::Counter) {
+    for stat in bits(stat::TASKS & stat::COUNTERS & stats) {
         json.stat(stat, group.totals.get(stat));
     }
     json.close('}');
     json.key("figures").open('{');
-    json.key("cpu_percent").decimal(group.cpu_percent, 6);
-    json.key("memory_used_bytes").number(group.stats.get(stat::MEMORY_USED));
-    json.key("memory_limit_bytes").number(group.stats.get(stat::MEMORY_LIMIT));
-    json.key("memory_percent").decimal(group.memory_percent, 6);
-    json.key("network_receive_bytes").number(group.stats.get(stat::RX_BYTES));
-    json.key("network_transmit_bytes").number(group.stats.get(stat::TX_BYTES));
-    json.key("block_read_bytes").number(group.stats.get(stat::BLOCK_READ));
-    json.key("block_written_bytes").number(group.stats.get(stat::BLOCK_WRITTEN));
-    json.key("pids").number(group.stats.get(stat::PIDS));
+    for (figure, value) in group.figures.iter() {
+        json.key(figure.name);
+        match figure.shown {
+            Shown::Percent => json.decimal(value, 6),
+            Shown::Integer => json.number(value),
+        }
+    }
     json.close('}');
     json.key("stats").open('{');
-    for stat in Stat::all() {
+    for stat in bits(stat::TASKS & stats) {
         json.stat(stat, group.stats.get(stat));
     }
     json.close('}');
@@ -244,115 +264,4 @@ pub fn rfc3339(at: Millis) -> String {
     let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
     let (second, milli) = (of_day / 1000 % 60, of_day % 1000);
     format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
-}
-
-/// Appends JSON to a text; it puts the commas, its user the brackets.
-struct Writer {
-    out: String,
-    comma: bool,
-}
-
-impl Writer {
-    fn new() -> Writer {
-        Writer { out: String::with_capacity(4096), comma: false }
-    }
-    fn finish(mut self) -> String {
-        self.out.push('\n');
-        self.out
-    }
-    fn open(&mut self, bracket: char) {
-        self.separate();
-        self.out.push(bracket);
-        self.comma = false;
-    }
-    fn close(&mut self, bracket: char) {
-        self.out.push(bracket);
-        self.comma = true;
-    }
-    /// A key that needs no escapes.
-    fn key(&mut self, name: &'static str) -> &mut Writer {
-        self.separate();
-        self.out.push('"');
-        self.out.push_str(name);
-        self.out.push_str("\":");
-        self.comma = false;
-        self
-    }
-    fn label(&mut self, name: &str) -> &mut Writer {
-        self.text(name);
-        self.out.push(':');
-        self.comma = false;
-        self
-    }
-    fn null(&mut self) {
-        self.raw("null");
-    }
-    fn bool(&mut self, value: bool) {
-        self.raw(if value { "true" } else { "false" });
-    }
-    fn number(&mut self, value: Option<u64>) {
-        match value {
-            Some(value) => self.raw(itoa::Buffer::new().format(value)),
-            None => self.null(),
-        }
-    }
-    /// An integer of 10^-digits as a decimal number.
-    fn decimal(&mut self, value: Option<u64>, digits: usize) {
-        let Some(value) = value else { return self.null() };
-        let mut buffer = itoa::Buffer::new();
-        let text = buffer.format(value);
-        let whole = text.len().saturating_sub(digits);
-        self.raw(if whole == 0 { "0" } else { &text[..whole] });
-        self.out.push('.');
-        self.out.extend(std::iter::repeat_n('0', digits.saturating_sub(text.len())));
-        self.out.push_str(&text[whole..]);
-    }
-    /// A stat under its name, in its base unit.
-    fn stat(&mut self, stat: Stat, value: Option<u64>) {
-        self.key(stat.name());
-        match stat.row().unit.per_base() {
-            1 => self.number(value),
-            per_base => self.decimal(value, per_base.ilog10() as usize),
-        }
-    }
-    fn text_or_null(&mut self, text: &str) {
-        if text.is_empty() { self.null() } else { self.text(text) }
-    }
-    fn texts<'a>(&mut self, texts: impl Iterator<Item = &'a str>) {
-        self.open('[');
-        texts.for_each(|text| self.text(text));
-        self.close(']');
-    }
-    fn text(&mut self, text: &str) {
-        self.separate();
-        self.out.push('"');
-        let mut plain = 0;
-        for (at, byte) in text.bytes().enumerate().filter(|(_, byte)| matches!(byte, 0..0x20 | b'"' | b'\\' | 0x7f)) {
-            self.out.push_str(&text[plain..at]);
-            plain = at + 1;
-            match byte {
-                b'"' => self.out.push_str("\\\""),
-                b'\\' => self.out.push_str("\\\\"),
-                _ => {
-                    const HEX: &[u8; 16] = b"0123456789abcdef";
-                    self.out.push_str("\\u00");
-                    self.out.push(HEX[usize::from(byte >> 4)].into());
-                    self.out.push(HEX[usize::from(byte & 15)].into());
-                }
-            }
-        }
-        self.out.push_str(&text[plain..]);
-        self.out.push('"');
-    }
-
-    fn raw(&mut self, text: &str) {
-        self.separate();
-        self.out.push_str(text);
-    }
-    fn separate(&mut self) {
-        if self.comma {
-            self.out.push(',');
-        }
-        self.comma = true;
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! `wire` translates these to and from protobuf; the simulation passes them through that same translation.
 
-use crate::model::{Gen, Millis, Nanos, NodeId, RingId, Subject};
+use crate::model::{Gen, Millis, Nanos, NodeId, RingId, ServiceId, Subject};
 use std::sync::Arc;
 
 /// A key's short name on one stream.
@@ -82,10 +82,14 @@ pub struct Ack {
 }
 
 /// The process leaves; no scrape is answered after this.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Bye {
     /// As in [`Hi`].
     pub exposed: u64,
+    /// The last batch whose amounts the last scrape showed, but for those of `held`; where nothing is held, `exposed`.
+    pub scraped: u64,
+    /// Series (a presence mask of a service's stats) that the last scrape did not show the amounts of: their 0 came first.
+    pub held: Vec<(ServiceId, u64)>,
 }
 
 /// Either answer to a [`Hello`].
@@ -109,6 +113,15 @@ pub struct Unread {
     pub age: Millis,
 }
 
+/// A key whose values were read before the round of this batch, and still count: the engine is asked beside the rounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Aged {
+    /// Which.
+    pub handle: Handle,
+    /// How long before the round it was read: exact, for rates are made with it.
+    pub age: Nanos,
+}
+
 /// What changed since the last batch of this stream; the first is the full picture.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Batch {
@@ -122,6 +135,8 @@ pub struct Batch {
     pub monotonic: Nanos,
     /// How long after that reading the batch was made.
     pub sent_after: Nanos,
+    /// The time between rounds where it is another one than Hello's; else 0.
+    pub interval: Millis,
     /// The newest token received on this stream.
     pub token: Nanos,
     /// The sender's ring.
@@ -140,4 +155,6 @@ pub struct Batch {
     pub drop: Vec<Handle>,
     /// Keys that could not be read this round.
     pub unread: Vec<Unread>,
+    /// Keys read before this round.
+    pub aged: Vec<Aged>,
 }

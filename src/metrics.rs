@@ -7,13 +7,15 @@
 //! A page of `/metrics` is [`own::render`], then the chunks of an [`exposition::Page`]: no family is in both.
 
 pub mod exposition;
+mod cluster;
 pub mod own;
 mod labels;
 mod process;
 
-pub use exposition::{GroupSeries, Page, Series, TaskSeries};
+pub use cluster::cluster;
+pub use exposition::{GroupSeries, NodeSeries, Page, Series, TaskSeries};
 pub use labels::{LabelCache, TaskLabels};
-pub use own::{CollectorMetrics, MetricsError, ProcessMetrics, Registry, RouterMetrics, ShipperMetrics};
+pub use own::{CollectorMetrics, MetricsError, ProcessMetrics, Registry, RouterMetrics, ShipperMetrics, SwarmMetrics};
 
 /// The content type of a page.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -131,6 +131,13 @@ pub struct Gen(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RingId(pub u64);
 
+impl RingId {
+    /// Both see a ring, and not the same; 0 is none yet.
+    pub fn contradicts(self, other: RingId) -> bool {
+        self != other && self != RingId::default() && other != RingId::default()
+    }
+}
+
 impl fmt::Display for RingId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
@@ -166,6 +173,12 @@ impl Default for Values {
 }
 
 impl Values {
+    /// The stats of a mask with these values, in order of their numbers.
+    pub(crate) fn of_mask(present: u64, numbers: impl Iterator<Item = u64>) -> Values {
+        let mut values = Values { present, values: [0; N_STATS] };
+        bits(present).zip(numbers).for_each(|(stat, number)| values.values[stat.number()] = number);
+        values
+    }
     /// The value of a stat, or `None` if absent.
     pub fn get(&self, stat: Stat) -> Option<u64> {
         (self.present & stat.bit() != 0).then(|| self.values[stat.number()])
@@ -206,6 +219,14 @@ impl Values {
     /// The presence mask.
     pub fn present(&self) -> u64 {
         self.present
+    }
+    /// The stats of a mask alone.
+    pub fn masked(&self, mask: u64) -> Values {
+        let mut values = Values::default();
+        for stat in bits(self.present & mask) {
+            values.set(stat, self.values[stat.number()]);
+        }
+        values
     }
     /// Keeps only the stats of a mask.
     pub fn retain(&mut self, mask: u64) {

@@ -1,23 +1,32 @@
 //! What a shipper still owes: newest sample per task, the node's rows, and per process the amounts on their way.
 //!
-//! LEDGER.md rules 1–11, 13 and 19–20 from the shipper's side, for R owners of which the first is primary (the lease of
-//! rules 14–18 is not here yet). Invariants:
+//! LEDGER.md from the shipper's side. Invariants:
 //!
 //! * a map, not a queue: memory is bounded by the node's tasks, and a change of the ring only re-reads the map;
 //! * at most one batch in flight a stream, numbers `n` and `k` never reused;
-//! * an increment is in exactly one place: a row's pool, a process's `out`, its `unexposed`, or dropped and counted.
+//! * an increment is in exactly one place: a row's pool, a process's `out`, its `unexposed`, or dropped and counted;
+//! * a key is granted to at most one process, and to another only when that one can no longer show it.
 //!
 //! Pure: the clock is the shipper's monotonic one, passed in. It deliberately does no I/O and picks no addresses.
 
 mod amounts;
+mod crew;
+mod figures;
 mod hold;
+mod lease;
 mod peer;
 mod rows;
+mod stream;
+
+pub use figures::{OutboxSizes, PeerFigures, RowFigures, Tally, accounts};
 
 use crate::codec::Layout;
 use crate::message::{Ack, Batch, Bye, Greeting, HASH_VERSION, Hello};
-use crate::model::{MemberId, Millis, Nanos, NodeId, RingId, RowMeta, TaskMeta, Values, Version};
+use crate::model::{MemberId, Millis, Nanos, NodeId, RingId, TaskMeta, Values, Version};
+use crate::rules::{Rule, holds};
 use crate::shard::Ring;
+use crate::stat::CAPACITY;
+use crew::{Crew, Round};
 use peer::Peer;
 use rows::Books;
 use std::collections::BTreeMap;
@@ -38,10 +47,12 @@ pub struct OutboxConfig {
     pub nonce: u64,
     /// The stats carried, a presence mask.
     pub stats: u64,
-    /// The sampling interval.
+    /// The sampling interval, without advice.
     pub interval: Nanos,
     /// L, `takeover_after`.
     pub lease: Nanos,
+    /// For so long an old owner is told of a key beside the new ones: readers may hear of them later than the shipper did.
+    pub overlap: Nanos,
     /// How long a row outlives its last running task.
     pub row_keep: Nanos,
     /// Amounts older than this are dropped and counted.
@@ -55,6 +66,8 @@ pub struct Reading {
     pub meta: Arc<TaskMeta>,
     /// Its figures, or `None` where it could not be read.
     pub values: Option<Values>,
+    /// How long before the round's moment they were read: 0 but where somebody else reads them in his own time.
+    pub age: Nanos,
 }
 
 /// A task that is over.
@@ -62,34 +75,8 @@ pub struct Reading {
 pub struct Ended {
     /// Which task and incarnation.
     pub meta: Arc<TaskMeta>,
-    /// The last reading, if one could still be made.
+    /// Its last figures, if there are any beside those of earlier rounds.
     pub values: Option<Values>,
-}
-
-/// A row for the shipper's own exposition.
-#[derive(Clone, Debug)]
-pub struct RowFigures {
-    /// Its texts.
-    pub meta: Arc<RowMeta>,
-    /// Totals and gauge sums.
-    pub values: Values,
-    /// Tasks read in the newest round.
-    pub fresh: u64,
-}
-
-/// How much the outbox holds and gave up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OutboxSizes {
-    /// Running tasks.
-    pub tasks: usize,
-    /// Rows.
-    pub rows: usize,
-    /// Peers that something is owed to or sent to.
-    pub peers: usize,
-    /// Batches acknowledged, not known to be scraped.
-    pub unexposed: usize,
-    /// Rows with amounts in their pool.
-    pub pooled: usize,
 }
 
 /// See the head of this file.
@@ -104,20 +91,45 @@ pub struct Outbox {
     n: u64,
     books: Books,
     peers: BTreeMap<MemberId, Peer>,
-    /// Given up since the start: batches forgotten because nobody scraped them in time.
-    unconfirmed: u64,
+    /// From when on it must not be supposed that somebody has leases of this node that are not in its books.
+    alone_since: Nanos,
+    unconfirmed: Tally,
+    returned: Tally,
 }
 
 impl Outbox {
     /// An outbox with nothing in it; its epoch is the wall clock's at the start until an answer names a higher one.
     pub fn new(cfg: OutboxConfig, ring: impl Into<Option<Arc<Ring>>>) -> Outbox {
-        let (books, layout, epoch) = (Books::new(&cfg), Layout::of_mask(cfg.stats), cfg.started.max(1));
-        Outbox { cfg, layout, ring: ring.into(), epoch, k: 0, n: 0, books, peers: BTreeMap::new(), unconfirmed: 0 }
+        let (books, layout, epoch) = (Books::new(&cfg), Layout::of_mask(cfg.stats | CAPACITY), cfg.started.max(1));
+        let alone_since = cfg.started_monotonic;
+        Outbox {
+            cfg,
+            layout,
+            ring: ring.into(),
+            epoch,
+            k: 0,
+            n: 0,
+            books,
+            peers: BTreeMap::new(),
+            alone_since,
+            unconfirmed: Tally::default(),
+            returned: Tally::default(),
+        }
     }
 
     /// Discovery's newest ring. Nothing is sent yet; the next batches say what moved.
     pub fn set_ring(&mut self, ring: Arc<Ring>) {
+        if !holds(Rule::GoneIsNotDead) {
+            let gone = self.peers.iter_mut().filter(|(member, _)| !ring.contains(member));
+            let back = gone.flat_map(|(_, peer)| peer.take_all()).collect();
+            self.give_back(back);
+        }
         self.ring = Some(ring);
+    }
+
+    /// Rounds come this far apart from the next one on, by advice (DESIGN §8): what is fresh follows it.
+    pub fn set_pace(&mut self, pace: Nanos) {
+        self.books.pace = pace;
     }
 
     /// The version of the newest round.
@@ -125,21 +137,27 @@ impl Outbox {
         Version { epoch: self.epoch, q: self.books.q }
     }
 
-    /// Takes one sample round of the whole node, read at `monotonic`.
+    /// Takes one sample round of the whole node, read at `monotonic`; `machine` is its own figures, empty if not known.
     pub fn observe(
         &mut self,
         monotonic: Nanos,
+        machine: Values,
         readings: impl IntoIterator<Item = Reading>,
         ended: impl IntoIterator<Item = Ended>,
     ) {
-        self.books.observe(&self.cfg, monotonic, readings, ended);
+        self.books.observe(&self.cfg, monotonic, machine, readings, ended);
         self.forget(monotonic);
     }
 
     /// Whom a stream is wanted to: the ring's members, and those not in it that something is owed to (LEDGER 11).
     pub fn destinations(&mut self) -> Vec<MemberId> {
         let Some(ring) = self.ring.clone() else { return Vec::new() };
-        self.peers.retain(|member, peer| ring.contains(member) || !peer.settled());
+        let now = self.books.monotonic;
+        // Whoever may still show a key is not forgotten: its lease would look like nobody's.
+        let may_show = |member: &MemberId, peer: &Peer| {
+            peer.unheard(now) <= self.cfg.lease && self.books.leases().any(|lease| lease.is_with(member))
+        };
+        self.peers.retain(|member, peer| ring.contains(member) || !peer.settled() || may_show(member, peer));
         let gone = self.peers.keys().filter(|member| !ring.contains(member));
         ring.members().iter().map(|member| &member.id).chain(gone).cloned().collect()
     }
@@ -171,7 +189,11 @@ impl Outbox {
         match greeting {
             Ok(hi) => {
                 self.n = self.n.max(hi.stored);
+                let another = peer.is_another(hi);
                 let back = peer.hi(hi, now);
+                if another {
+                    self.returned.count(&back);
+                }
                 self.give_back(back);
                 false
             }
@@ -179,7 +201,7 @@ impl Outbox {
                 let accepted_before = peer.accepted();
                 // Two lives of a shipper that are told the same epoch must not take the same next one.
                 let above = 1 + self.cfg.nonce % 1000;
-                self.new_epoch(wall.max(refused.highest_epoch.saturating_add(above)));
+                self.new_epoch(wall.max(refused.highest_epoch.saturating_add(above)), now);
                 accepted_before
             }
         }
@@ -215,32 +237,29 @@ impl Outbox {
             return None;
         }
         let ring = self.ring.clone()?;
-        let handed_over = self.handed_over(&ring, member);
+        let lease = self.cfg.lease;
+        let crew = Crew::of(&ring, member, &self.peers, now, lease);
+        let mut peer = self.peers.remove(member)?;
         self.n += 1;
-        let round = peer::Round {
+        let round = Round {
             n: self.n,
             now,
-            ring: &ring,
             member,
+            process: peer.process(),
+            k: peer.greeted().unwrap_or_default(),
+            acked: peer.acked(),
+            ring: &ring,
+            crew,
+            peers: &self.peers,
             layout: &self.layout,
-            usable: ring.contains(member) && self.peers.get(member)?.usable(now, self.cfg.lease),
+            lease,
+            overlap: self.cfg.overlap,
+            interval: self.cfg.interval,
+            granting: now.saturating_sub(self.alone_since) > lease || !holds(Rule::WaitAfterStart),
         };
-        self.peers.get_mut(member)?.batch(&mut self.books, &round, &handed_over)
-    }
-
-    /// Rows for the shipper's own exposition: exact with no protocol.
-    pub fn rows(&self) -> Vec<RowFigures> {
-        let figures = |row: &rows::Row| {
-            let mut values = row.values.clone();
-            values.retain(!row.counts.lacking());
-            RowFigures { meta: row.meta.clone(), values, fresh: row.counts.fresh }
-        };
-        self.books.rows.values().map(figures).collect()
-    }
-
-    /// Amounts dropped since the start because they were too old to be handed over.
-    pub fn dropped_amounts(&self) -> &Values {
-        &self.books.dropped
+        let batch = peer.batch(&mut self.books, &round);
+        self.peers.insert(member.clone(), peer);
+        batch
     }
 
     /// Whether stream `k` to a member is the current one: a new epoch ends all streams.
@@ -248,42 +267,12 @@ impl Outbox {
         self.peers.get(member).is_some_and(|peer| peer.is_current(k))
     }
 
-    /// How much is held.
-    pub fn sizes(&self) -> OutboxSizes {
-        OutboxSizes {
-            tasks: self.books.tasks.len(),
-            rows: self.books.rows.len(),
-            peers: self.peers.len(),
-            unexposed: self.peers.values().map(Peer::n_unexposed).sum(),
-            pooled: self.books.rows.values().filter(|row| !row.pool.is_empty()).count(),
-        }
-    }
-
-    /// The time between the two newest rounds; zero before there are two.
-    pub fn between_rounds(&self) -> std::time::Duration {
-        let between = self.books.monotonic - self.books.previous;
-        std::time::Duration::from_nanos(if self.books.previous == 0 { 0 } else { between })
-    }
-
-    /// Batches whose amounts were forgotten because no scrape showed them within `max_catch_up`.
-    pub fn unconfirmed(&self) -> u64 {
-        self.unconfirmed
-    }
-
-    /// Keys on their way from this member to another, which the new primary has acknowledged: the old one may forget them.
-    fn handed_over(&self, ring: &Ring, member: &MemberId) -> Vec<crate::model::Key> {
-        let Some(peer) = self.peers.get(member) else { return Vec::new() };
-        let taken = |key: &crate::model::Key| {
-            let primary = ring.primary(key);
-            primary != member && self.peers.get(primary).is_some_and(|peer| peer.has_acked(key))
-        };
-        peer.moved_keys().filter(|key| taken(key)).cloned().collect()
-    }
-
     fn give_back(&mut self, back: Vec<peer::Sent>) {
         for (service, amounts) in back.into_iter().flat_map(|sent| sent.amounts) {
-            if let Some(row) = self.books.rows.get_mut(&service) {
-                row.pool.merge(amounts);
+            match self.books.rows.get_mut(&service) {
+                Some(row) => row.pool.merge(amounts),
+                // The row was retired meanwhile: nobody is told of it any more.
+                None => self.books.dropped.add_all(&amounts.total()),
             }
         }
     }
@@ -293,18 +282,20 @@ impl Outbox {
         for (service, amounts) in sent.into_iter().flat_map(|sent| sent.amounts) {
             if let Some(row) = self.books.rows.get_mut(&service) {
                 row.dropped.add_all(&amounts.total());
-                self.books.dropped.add_all(&amounts.total());
             }
+            self.books.dropped.add_all(&amounts.total());
         }
     }
 
-    fn new_epoch(&mut self, epoch: u64) {
+    /// Whoever had the higher epoch may have granted leases, which last for L.
+    fn new_epoch(&mut self, epoch: u64, now: Nanos) {
         self.epoch = epoch.max(self.epoch + 1);
         self.n = 0;
+        self.alone_since = now;
         let mut peers = std::mem::take(&mut self.peers);
         for peer in peers.values_mut() {
             peer.close();
-            self.unconfirmed += peer.forget_unexposed(u64::MAX);
+            peer.forget_unexposed(u64::MAX, &mut self.unconfirmed);
             self.give_up(peer.take_out());
         }
         self.peers = peers;
@@ -313,9 +304,10 @@ impl Outbox {
     fn forget(&mut self, now: Nanos) {
         let oldest = amounts::oldest(now, self.cfg.max_catch_up);
         self.books.drop_old(oldest);
+        let unexposed = if holds(Rule::KeepUnexposed) { oldest } else { u64::MAX };
         let mut peers = std::mem::take(&mut self.peers);
         for peer in peers.values_mut() {
-            self.unconfirmed += peer.forget_unexposed(oldest);
+            peer.forget_unexposed(unexposed, &mut self.unconfirmed);
             if peer.lost(now, self.cfg.max_catch_up) {
                 self.give_up(peer.take_out());
             }
@@ -326,29 +318,5 @@ impl Outbox {
     /// The ring's id; 0 while there is none.
     pub fn ring_id(&self) -> RingId {
         self.ring.as_ref().map_or_else(RingId::default, |ring| ring.id())
-    }
-}
-
-pub mod accounts {
-    //! Where every amount is: what the simulation checks LEDGER's L1 with.
-    use super::*;
-    use crate::model::{Gen, ServiceId};
-
-    /// Amounts owed to one process: (process, batch number or `None` while in a pool, per service).
-    pub type Owed = (Gen, u64, BTreeMap<ServiceId, Values>);
-
-    impl Outbox {
-        /// Amounts in pools, by service.
-        pub fn pooled(&self) -> BTreeMap<ServiceId, Values> {
-            self.books.rows.iter().map(|(service, row)| (service.clone(), row.pool.total())).collect()
-        }
-        /// Amounts dropped and counted, by service.
-        pub fn dropped(&self) -> BTreeMap<ServiceId, Values> {
-            self.books.rows.iter().map(|(service, row)| (service.clone(), row.dropped.clone())).collect()
-        }
-        /// Amounts sent and not settled.
-        pub fn owed(&self) -> Vec<Owed> {
-            self.peers.values().flat_map(Peer::owed).collect()
-        }
     }
 }

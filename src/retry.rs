@@ -39,6 +39,18 @@ impl Retry {
     }
 }
 
+/// Uniform between half of `max` and all of it: what many do after a fixed time, they shall not do in step.
+pub fn spread(max: Duration) -> Duration {
+    let mut backoff = ExponentialBackoff {
+        current_interval: max * 3 / 4,
+        initial_interval: max * 3 / 4,
+        randomization_factor: 1.0 / 3.0,
+        max_elapsed_time: None,
+        ..ExponentialBackoff::default()
+    };
+    backoff.next_backoff().map_or(max, |delay| delay.min(max))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +80,17 @@ mod tests {
             assert!(delays.iter().any(|d| *d < bound / 10), "attempt {n}: no short delay among 2000");
             assert!(delays.iter().any(|d| *d > bound * 9 / 10), "attempt {n}: no long delay among 2000");
         }
+    }
+
+    #[test]
+    fn a_spread_time_fills_the_upper_half() {
+        let times: Vec<Duration> = (0..2000).map(|_| spread(MAX)).collect();
+        assert!(times.iter().all(|t| (MAX / 2 - ROUNDING..=MAX).contains(t)));
+        assert!(times.iter().any(|t| *t < MAX * 11 / 20) && times.iter().any(|t| *t > MAX * 19 / 20));
+        assert!(
+            spread(Duration::from_secs(3600)) >= Duration::from_secs(1799),
+            "no bound of the crate's is in the way"
+        );
     }
 
     #[test]

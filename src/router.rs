@@ -4,25 +4,31 @@
 //! connections: whoever embeds it hands it [`Peer`]s by a [`View`] and its own [`Store`].
 //!
 //! Invariants: a query ends within its deadline, whatever members do; a member that was not heard is named in the
-//! answer; at most `max_queries` run at once, and a member that missed a deadline has at most one question open.
+//! answer; at most `max_queries` run at once, and a member that missed a deadline has at most one question of queries open (who
+//! looks at the ring asks suspects as well).
 //! It deliberately spawns nothing that outlives it, and keeps no samples: what it remembers is `join`'s.
 
 mod fan;
+mod members;
+mod standings;
+mod suspects;
 
-use crate::join::{Bounds, Join, local, rows_of};
-use crate::model::{Key, MemberId, Nanos, TaskId};
-use crate::shard::Ring;
-use crate::view::{Ask, AskError, Holding, Report, Scope};
-use fan::{Fan, likely_owners};
+use crate::discovery::Identity;
+use crate::join::{Answers, Bounds, Join, local, rows_of};
+use crate::model::{Key, MemberId, Nanos, RingId, TaskId};
+use crate::shard::{Member, Ring};
+use crate::view::{Ask, AskError, Holding, Missing, Report, Scope};
+use fan::{Fan, owners_of_tasks};
+use standings::Standings;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
+use suspects::Suspects;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
 /// What this process holds itself.
 pub trait Store: Send + Sync {
@@ -31,12 +37,33 @@ pub trait Store: Send + Sync {
 }
 
 /// An answer under way; dropping it gives up.
-pub type Asking = Pin<Box<dyn Future<Output = Result<Holding, String>> + Send>>;
+pub type Asking<T = Holding> = Pin<Box<dyn Future<Output = Result<T, String>> + Send>>;
 
 /// Another member.
 pub trait Peer: Send + Sync {
     /// Asks it for what it holds itself; an error is the reason, in words for people. It may take for ever.
     fn ask(&self, ask: Arc<Ask>) -> Asking;
+    /// Asks it who it is and how; by its own deadline, as above.
+    fn identify(&self) -> Asking<Identity> {
+        Box::pin(std::future::ready(Err("it cannot be asked who it is".into())))
+    }
+    /// Asks it for the membership as it sees it.
+    fn membership(&self) -> Asking<Membership> {
+        Box::pin(std::future::ready(Err("it cannot be asked for its members".into())))
+    }
+}
+
+/// The membership as one process sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Membership {
+    /// Who says so, where it tells.
+    pub member: Option<MemberId>,
+    /// Its ring.
+    pub ring_id: RingId,
+    /// Its R.
+    pub replicas: u32,
+    /// Its members with their addresses.
+    pub members: Vec<(Member, String)>,
 }
 
 /// The membership as this process knows it.
@@ -44,6 +71,10 @@ pub trait Peer: Send + Sync {
 pub struct View {
     /// Who owns what; `None` before discovery, and where there are no collectors.
     pub ring: Option<Arc<Ring>>,
+    /// There are collectors, and none is known yet: no answer is complete.
+    pub awaited: bool,
+    /// What is wrong with the source of the membership, so that this may be an old one.
+    pub trouble: Option<String>,
     /// Where members are.
     pub addresses: BTreeMap<MemberId, String>,
     /// How to ask the others.
@@ -55,8 +86,6 @@ pub struct View {
 pub struct RouterConfig {
     /// Of a whole query.
     pub query_deadline: Duration,
-    /// How long to wait for a member that missed its last deadline.
-    pub suspect_wait: Duration,
     /// The most queries at once; more are refused.
     pub max_queries: usize,
     /// Whether it answers for the whole cluster, or (without the router role) only for what this process holds.
@@ -69,7 +98,6 @@ impl Default for RouterConfig {
     fn default() -> Self {
         RouterConfig {
             query_deadline: Duration::from_secs(1),
-            suspect_wait: Duration::from_millis(50),
             max_queries: 64,
             cluster: true,
             bounds: Bounds::default(),
@@ -129,44 +157,14 @@ struct Inner {
     started: Instant,
     join: Mutex<Join>,
     slots: Semaphore,
-    suspects: Mutex<BTreeMap<MemberId, Suspect>>,
-    /// Questions to suspects, which outlive the query that asked them.
-    background: Mutex<JoinSet<()>>,
+    suspects: Suspects,
+    standings: Mutex<Standings>,
     queries: AtomicU64,
     incomplete: AtomicU64,
     refused: AtomicU64,
     unanswered: AtomicU64,
     /// Whoever has to act on it follows it.
     other_rings: watch::Sender<u64>,
-}
-
-/// A member that missed a deadline and was not heard since.
-struct Suspect {
-    since: Instant,
-    asked: bool,
-}
-
-/// A question to a suspect that is under way; however it ends, the next may be asked then.
-struct Open {
-    router: Router,
-    member: MemberId,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        if let Some(suspect) = lock(&self.router.0.suspects).get_mut(&self.member) {
-            suspect.asked = false;
-        }
-    }
-}
-
-/// How far a member is trusted to answer.
-enum Trust {
-    Full,
-    /// Ask it, but do not wait long.
-    Little,
-    /// A question is open already.
-    None(Instant),
 }
 
 /// Short sections only, never held across an await; what a panic left behind is still consistent.
@@ -189,8 +187,8 @@ impl Router {
             started: Instant::now(),
             join: Mutex::new(Join::new(config.bounds)),
             slots: Semaphore::new(config.max_queries),
-            suspects: Mutex::default(),
-            background: Mutex::default(),
+            suspects: Suspects::default(),
+            standings: Mutex::default(),
             queries: AtomicU64::new(0),
             incomplete: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -201,6 +199,12 @@ impl Router {
 
     /// Answers a question, within `query_deadline`.
     pub async fn query(&self, ask: Ask, scope: Scope) -> Result<Report, QueryError> {
+        self.answer(ask, scope, |report| report).await
+    }
+
+    /// Answers a question with what `make` makes of the report, which counts as part of the query: as many at once as
+    /// queries.
+    pub async fn answer<T>(&self, ask: Ask, scope: Scope, make: impl FnOnce(Report) -> T) -> Result<T, QueryError> {
         let _slot = match self.0.slots.try_acquire() {
             Ok(slot) => slot,
             Err(_) => {
@@ -212,11 +216,11 @@ impl Router {
         let report = match scope {
             Scope::Local => local(self.hold(&ask)?, &ask),
             Scope::Cluster if !self.0.config.cluster => return Err(QueryError::NotARouter),
-            Scope::Cluster => self.ask_cluster(ask).await,
+            Scope::Cluster => self.ask_cluster(Ask { texts: ask.texts_between(), ..ask }).await,
         };
         self.0.queries.fetch_add(1, Ordering::Relaxed);
         self.0.incomplete.fetch_add((!report.complete).into(), Ordering::Relaxed);
-        Ok(report)
+        Ok(make(report))
     }
 
     /// What this process holds itself.
@@ -251,7 +255,7 @@ impl Router {
             rows_refused,
             nodes,
             rows,
-            suspected: lock(&inner.suspects).len(),
+            suspected: inner.suspects.len(),
         }
     }
 
@@ -262,15 +266,24 @@ impl Router {
 
     async fn ask_cluster(&self, ask: Ask) -> Report {
         let view = self.view();
-        lock(&self.0.suspects).retain(|member, _| view.peers.contains_key(member));
+        self.0.suspects.retain(|member| view.peers.contains_key(member));
         let (begun, deadline) = (Instant::now(), self.0.config.query_deadline);
         let ask = Arc::new(ask);
         let mut fan = Fan::new(self, &view, ask.clone(), begun + deadline);
-        if let Some(owners) = likely_owners(&view, &ask) {
+        // Who tells what Swarm says must be known: an answer shall not depend on who is asked for it.
+        let tellers = lock(&self.0.join).tellers(&fan.everybody());
+        if let Some((owners, tellers)) = owners_of_tasks(&view, &ask).zip(tellers) {
+            // One fresh copy of each task will do: whoever is slow or frozen beside it is not waited for.
             fan.ask(owners);
-            fan.collect(Some(begun + deadline / 4)).await;
+            fan.ask(tellers.clone());
+            fan.collect_until(begun + deadline / 4, |fan| fan.has_every_task() && fan.has_answers_of(&tellers)).await;
             if fan.has_every_task() {
-                return lock(&self.0.join).read(fan.finish(), &ask, self.now());
+                // Figures are of the tasks' nodes, too.
+                fan.ask(fan.owners_of_nodes());
+                fan.collect_until(begun + deadline / 2, |fan| fan.is_whole(&tellers)).await;
+            }
+            if fan.has_every_task() && fan.is_whole(&tellers) {
+                return lock(&self.0.join).read(fan.finish_heard(), &ask, self.now());
             }
         }
         fan.ask_all();
@@ -283,87 +296,25 @@ impl Router {
         }
         tokio::join!(fan.collect(None), names.collect(None));
         let mut answers = fan.finish();
-        answers.extend(names.finish());
-        lock(&self.0.join).read(answers, &ask, self.now())
+        answers.extend(without_swarm(names.finish()));
+        let mut report = lock(&self.0.join).read(answers, &ask, self.now());
+        if view.awaited {
+            let why = "no member of the ring is known yet: see `members` in the config, and /readyz";
+            report.missing.push(Missing { what: "every collector".into(), why: why.into() });
+            report.complete = false;
+        }
+        report
     }
 
     fn now(&self) -> Nanos {
         Nanos::try_from(self.0.started.elapsed().as_nanos()).unwrap_or(Nanos::MAX)
     }
+}
 
-    /// Asks one member; returns by `until`.
-    async fn ask_member(
-        self,
-        member: MemberId,
-        peer: Arc<dyn Peer>,
-        ask: Arc<Ask>,
-        until: Instant,
-    ) -> (MemberId, Result<Holding, String>) {
-        let (begun, deadline) = (Instant::now(), self.0.config.query_deadline);
-        let answer = match self.trust(&member) {
-            Trust::Full => match timeout_at(until, peer.ask(ask)).await {
-                Ok(answer) => answer,
-                Err(_) => {
-                    lock(&self.0.suspects).entry(member.clone()).or_insert(Suspect { since: begun, asked: false });
-                    Err(format!("deadline {}", words(deadline)))
-                }
-            },
-            Trust::Little => self.ask_suspect(&member, peer, ask, until).await,
-            Trust::None(since) => Err(format!("silent for {}", words(since.elapsed()))),
-        };
-        let answer = answer.and_then(|holding| match holding.member == member {
-            true => Ok(holding),
-            false => Err(format!("at its address answers member {}", holding.member)),
-        });
-        if answer.is_err() {
-            self.0.unanswered.fetch_add(1, Ordering::Relaxed);
-        }
-        (member, answer)
-    }
-
-    fn trust(&self, member: &MemberId) -> Trust {
-        match lock(&self.0.suspects).get_mut(member) {
-            None => Trust::Full,
-            Some(suspect) if suspect.asked => Trust::None(suspect.since),
-            Some(suspect) => {
-                suspect.asked = true;
-                Trust::Little
-            }
-        }
-    }
-
-    /// Asks in the background, waiting for a moment only; an answer at any time within a deadline ends the suspicion.
-    async fn ask_suspect(
-        &self,
-        member: &MemberId,
-        peer: Arc<dyn Peer>,
-        ask: Arc<Ask>,
-        until: Instant,
-    ) -> Result<Holding, String> {
-        let (tell, told) = oneshot::channel();
-        let deadline = self.0.config.query_deadline;
-        let open = Open { router: self.clone(), member: member.clone() };
-        let question = async move {
-            let answer = timeout(deadline, peer.ask(ask)).await;
-            if answer.is_ok() {
-                lock(&open.router.0.suspects).remove(&open.member);
-            }
-            // Nobody waits any more if the query is over.
-            drop(tell.send(answer));
-        };
-        {
-            let mut background = lock(&self.0.background);
-            while background.try_join_next().is_some() {}
-            background.spawn(question);
-        }
-        match timeout_at(until.min(Instant::now() + self.0.config.suspect_wait), told).await {
-            Ok(Ok(Ok(answer))) => answer,
-            _ => {
-                let since = lock(&self.0.suspects).get(member).map(|suspect| suspect.since.elapsed());
-                Err(format!("silent for {}", words(since.unwrap_or_default())))
-            }
-        }
-    }
+/// Answers without what Swarm says: it is narrowed to another question.
+fn without_swarm(mut answers: Answers) -> Answers {
+    answers.iter_mut().filter_map(|(_, answer)| answer.as_mut().ok()).for_each(|holding| holding.swarm = None);
+    answers
 }
 
 /// A time for people: whole seconds, or milliseconds below one.

@@ -7,10 +7,11 @@
 use crate::metrics::own::{Bound, CommonMetrics};
 use crate::metrics::{CONTENT_TYPE, Page, Registry, own};
 use axum::body::Body;
-use axum::http::{StatusCode, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -18,6 +19,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// The most scrapes at once; more are refused.
 const MAX_SCRAPES: usize = 16;
+/// The same of the whole cluster's page, which waits for other members: it must not take the ledger's places.
+const MAX_CLUSTER_SCRAPES: usize = 4;
 /// How long a reader has to take the page. Prometheus gives up after 10 s by default.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -30,7 +33,14 @@ pub trait Scraped: Send + Sync {
     fn measure(&self);
     /// A snapshot, or `None` where none may be shown any more.
     fn page(&self) -> Option<(Page, Done)>;
+    /// The whole cluster's services, stacks and nodes, where this process is a router; `Err` why there is nothing now.
+    fn cluster(&self) -> Option<Asked> {
+        None
+    }
 }
+
+/// A page of the whole cluster, in the making.
+pub type Asked = Pin<Box<dyn Future<Output = Result<Page, String>> + Send>>;
 
 /// The route `/metrics`, and a hint at `/`.
 pub fn routes(registry: Registry, scraped: Arc<dyn Scraped>, common: &CommonMetrics) -> axum::Router {
@@ -43,14 +53,27 @@ fn routes_within(
     scraped: Arc<dyn Scraped>,
     common: &CommonMetrics,
 ) -> axum::Router {
-    let (places, refused) =
-        (Arc::new(Semaphore::new(MAX_SCRAPES)), common.bounds_refused.of(Bound::MaxScrapes).clone());
-    let metrics = move || async move {
+    let places = [MAX_SCRAPES, MAX_CLUSTER_SCRAPES].map(|most| (most, Arc::new(Semaphore::new(most))));
+    let refused = common.bounds_refused.of(Bound::MaxScrapes).clone();
+    let metrics = move |uri: Uri| async move {
+        let whole = match uri.query() {
+            None | Some("") => false,
+            Some("scope=cluster") => true,
+            Some(other) => {
+                let wrong = format!("{other:?} is not known here: there is scope=cluster, and nothing\n");
+                return (StatusCode::BAD_REQUEST, wrong).into_response();
+            }
+        };
+        let [of_process, of_cluster] = places;
+        let (most, places) = if whole { of_cluster } else { of_process };
         let Ok(place) = places.try_acquire_owned() else {
             refused.inc();
-            let busy = format!("{MAX_SCRAPES} scrapes are under way, more are refused: try again\n");
+            let busy = format!("{most} scrapes are under way, more are refused: try again\n");
             return (StatusCode::SERVICE_UNAVAILABLE, busy).into_response();
         };
+        if whole {
+            return cluster_page(scraped.as_ref(), place, deadline).await;
+        }
         answer(&registry, scraped.as_ref(), place, deadline)
     };
     axum::Router::new()
@@ -70,6 +93,21 @@ fn answer(registry: &Registry, scraped: &dyn Scraped, place: OwnedSemaphorePermi
     let chunks = Chunks { own: Some(own), page, done: Some(done), _place: place };
     let body = Body::from_stream(tokio_stream::iter(until_deadline(chunks, deadline)));
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response()
+}
+
+/// The whole cluster's series alone: the process's own metrics are on the other page.
+async fn cluster_page(scraped: &dyn Scraped, place: OwnedSemaphorePermit, deadline: Duration) -> Response {
+    let Some(asked) = scraped.cluster() else {
+        return (StatusCode::NOT_FOUND, "this process has no router role: ask one that has\n").into_response();
+    };
+    match asked.await {
+        Ok(page) => {
+            let chunks = Chunks { own: None, page, done: None, _place: place };
+            let body = Body::from_stream(tokio_stream::iter(until_deadline(chunks, deadline)));
+            ([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response()
+        }
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+    }
 }
 
 /// The chunks, but those not taken by the deadline are dropped, and the body then ends with an error. A reader that takes

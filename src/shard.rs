@@ -21,6 +21,8 @@ use xxhash_rust::xxh3::{Xxh3Builder, xxh3_64};
 pub const SHARDS: u16 = 16_384;
 /// Points a member has on the ring.
 pub const VNODES: u16 = 512;
+/// The most copies of a key.
+pub const MAX_REPLICAS: u8 = 5;
 /// The largest membership accepted.
 pub const MAX_MEMBERS: usize = 1_024;
 
@@ -48,6 +50,19 @@ pub enum RingError {
     /// Not even one copy asked for.
     #[error("replicas is 0: a key needs at least one owner")]
     NoReplicas,
+}
+
+/// What a change of membership moves, in shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Shards with another primary.
+    pub primaries: usize,
+    /// Shards with any other owner, or in another order.
+    pub owners: usize,
+    /// How many primaries must move, where only members come or only members go.
+    pub ideal: usize,
+    /// Shards whose primary moves between members that stay: the price of the bounded load.
+    pub needless: usize,
 }
 
 /// The owners of every shard, for one membership.
@@ -123,6 +138,15 @@ impl Ring {
     pub fn owners_and_reserve(&self, key: &Key) -> impl ExactSizeIterator<Item = &MemberId> {
         self.owners_and_reserve_of(shard(key))
     }
+    /// Of a shard (modulo [`SHARDS`]): the places in [`Ring::members`] of its owners, then of the reserve.
+    pub(crate) fn places_of(&self, shard: u16) -> &[u16] {
+        self.row(shard)
+    }
+    /// The place of a member in [`Ring::members`].
+    pub(crate) fn place(&self, member: &MemberId) -> Option<u16> {
+        let place = self.members.binary_search_by(|m| m.id.cmp(member)).ok()?;
+        u16::try_from(place).ok()
+    }
     /// The first of a key's owners.
     pub fn primary(&self, key: &Key) -> &MemberId {
         self.primary_of(shard(key))
@@ -142,6 +166,21 @@ impl Ring {
     /// The shards whose owners differ on another ring: what a change of membership moves.
     pub fn moved<'a>(&'a self, other: &'a Ring) -> impl Iterator<Item = u16> + 'a {
         (0..SHARDS).filter(|shard| !self.owners_of(*shard).eq(other.owners_of(*shard)))
+    }
+
+    /// What going over to another ring of the same replicas changes.
+    pub fn change(&self, other: &Ring) -> Change {
+        let primaries = |shard: &u16| self.primary_of(*shard) != other.primary_of(*shard);
+        let both = |member: &MemberId| self.contains(member) && other.contains(member);
+        let needless = |shard: &u16| both(self.primary_of(*shard)) && both(other.primary_of(*shard));
+        let moved: Vec<u16> = (0..SHARDS).filter(primaries).collect();
+        let (few, many) = (self.members.len().min(other.members.len()), self.members.len().max(other.members.len()));
+        Change {
+            primaries: moved.len(),
+            owners: self.moved(other).count(),
+            ideal: usize::from(SHARDS) * (many - few) / many,
+            needless: moved.iter().filter(|shard| needless(shard)).count(),
+        }
     }
 
     fn row(&self, shard: u16) -> &[u16] {

@@ -3,31 +3,47 @@
 //! One tick for the whole node, at a phase of its own; a loop per member; the pure outbox between them, behind a plain
 //! mutex that is never held across an await. It answers the same questions as a collector, for its own node.
 
+mod ended;
 mod measure;
+mod pace;
+mod reach;
 mod stream;
 
 use crate::clock;
 use crate::config::{self, Address};
 use crate::discovery::Seen;
+use crate::metrics::own::StreamFailed;
 use crate::metrics::{Page, ProcessMetrics, Series, ShipperMetrics};
-use crate::model::{Gen, MemberId, Nanos, NodeId, RingId};
+use crate::model::{Gen, MemberId, Millis, Nanos, NodeId, RingId};
 use crate::outbox::{Ended, Outbox, OutboxConfig, Reading};
 use crate::router::Store;
 use crate::scrape::{Done, Scraped};
-use crate::source::{self, Docker};
+use crate::source::{self, Docker, Node};
 use crate::view::{Ask, Holding};
+use pace::Pace;
+use reach::Reach;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 /// A shipper that is refused so often within a minute shares its node with another one.
 const MAX_REFUSALS: usize = 2;
 const REFUSALS_WITHIN: Nanos = 60_000_000_000;
+/// For so long an old owner is told of a key beside the new ones: longer than discovery takes to have everybody know of a
+/// new member.
+const OVERLAP: Duration = Duration::from_secs(10);
 /// How often the set of members that a stream is wanted to is looked at, beside each change of the ring.
 const DESTINATIONS_EVERY: Duration = Duration::from_secs(1);
+/// The first pause between attempts at a stream is up to an interval, and between these: nothing is new before the next
+/// round, and the shippers of a collector that died all miss it at the same moment.
+const FIRST_PAUSE: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1);
+/// A stream is opened anew at an age between half of this and this, so that a connection's state does not grow for ever and
+/// what changed on the way (addresses, load balancers) is noticed.
+pub const STREAM_AGE: Duration = Duration::from_secs(3600);
 
 /// Why a shipper ends by itself.
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +75,13 @@ struct Inner {
     addresses: Mutex<BTreeMap<MemberId, Address>>,
     nudge: Arc<Notify>,
     round: watch::Sender<u64>,
+    stream_age: Duration,
+    reach: Mutex<Reach>,
+    pace: Mutex<Pace>,
     refusals: Mutex<VecDeque<Nanos>>,
     two_shippers: Notify,
+    /// What of the outbox's counts is in the metrics already; its lock orders whoever sets them.
+    counted: Mutex<measure::Counted>,
     metrics: ShipperMetrics,
     process: ProcessMetrics,
 }
@@ -75,17 +96,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shipper {
-    /// A shipper for the node that its engine names; spawns nothing.
+    /// A shipper for the node that its engine names; spawns nothing. `stream_age` is [`STREAM_AGE`], or for hosts whose
+    /// connections last less long, less.
     pub fn new(
         cfg: config::Shipper,
-        node_id: NodeId,
-        node_name: Arc<str>,
+        node: Node,
+        stream_age: Duration,
         seen: Seen,
         nudge: Arc<Notify>,
         metrics: ShipperMetrics,
         process: ProcessMetrics,
     ) -> Shipper {
         let nonce = clock::process_nonce();
+        let Node { node_id, node_name } = node;
         let outbox = OutboxConfig {
             node_id: node_id.clone(),
             node_name,
@@ -95,6 +118,7 @@ impl Shipper {
             stats: cfg.level.mask(),
             interval: nanos(cfg.interval),
             lease: nanos(cfg.takeover_after),
+            overlap: nanos(OVERLAP),
             row_keep: nanos(cfg.row_keep),
             max_catch_up: nanos(cfg.max_catch_up),
         };
@@ -102,7 +126,6 @@ impl Shipper {
         let member = MemberId::new(node_id.as_str()).expect("ids have the same rules");
         Shipper(Arc::new(Inner {
             outbox: Mutex::new(Outbox::new(outbox, None)),
-            cfg,
             node_id,
             member,
             gen_: Gen(nonce),
@@ -110,10 +133,15 @@ impl Shipper {
             addresses: Mutex::default(),
             nudge,
             round: watch::Sender::new(0),
+            stream_age,
+            pace: Mutex::new(Pace::new(cfg.interval)),
+            reach: Mutex::new(Reach::new(clock::monotonic())),
             refusals: Mutex::default(),
             two_shippers: Notify::new(),
+            counted: Mutex::default(),
             metrics,
             process,
+            cfg,
         }))
     }
 
@@ -142,15 +170,22 @@ impl Shipper {
 
     /// The tick: at a phase of its own, so that a swarm's shippers do not all read and send at once.
     async fn sample(self, mut docker: Docker, stop: CancellationToken) {
-        let interval = self.0.cfg.interval;
+        let mut interval = self.0.cfg.interval;
         let phase = Duration::from_nanos(self.0.gen_.0 % nanos(interval).max(1));
         let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + phase, interval);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut faults = source::Faults::default();
         loop {
-            tokio::select! {
+            let at = tokio::select! {
                 () = stop.cancelled() => return,
-                _ = tick.tick() => {}
+                at = tick.tick() => at,
+            };
+            let pace = lock(&self.0.pace).interval();
+            if pace != interval {
+                tracing::info!(before = ?interval, now = ?pace, "the interval changes by the advice of collectors");
+                interval = pace;
+                tick = tokio::time::interval_at(at + interval, interval);
+                tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
             }
             let begun = std::time::Instant::now();
             // Reading files of the kernel can block, and takes its time where there are many.
@@ -163,21 +198,20 @@ impl Shipper {
             let now = docker.faults();
             measure::round(&self.0.metrics, &round, &now, &faults, begun.elapsed());
             faults = now;
+            self.outbox(|outbox| outbox.set_pace(nanos(interval)));
             self.observe(round);
         }
     }
 
     fn observe(&self, round: source::Round) {
-        let readings = round.readings.into_iter().map(|(meta, reading)| Reading {
-            meta,
-            values: match reading {
-                source::Reading::Fresh(values) | source::Reading::Aged { values, .. } => Some(values),
-                source::Reading::Unread(_) => None,
-            },
+        let readings = round.readings.into_iter().map(|(meta, reading)| match reading {
+            source::Reading::Fresh(values) => Reading { meta, values: Some(values), age: 0 },
+            source::Reading::Aged { values, age } => Reading { meta, values: Some(values), age },
+            source::Reading::Unread(_) => Reading { meta, values: None, age: 0 },
         });
-        let ended = round.ended.into_iter().map(|ended| Ended { meta: ended.meta, values: ended.last });
+        let ended = round.ended.into_iter().map(|ended| Ended { meta: ended.meta.clone(), values: ended.values() });
         let q = self.outbox(|outbox| {
-            outbox.observe(round.monotonic, readings, ended);
+            outbox.observe(round.monotonic, round.machine, readings, ended);
             outbox.version().q
         });
         self.0.round.send_replace(q);
@@ -187,7 +221,7 @@ impl Shipper {
     async fn streams(self, stop: CancellationToken) {
         let mut seen = self.0.seen.clone();
         let mut loops = JoinSet::new();
-        let mut stops: BTreeMap<MemberId, CancellationToken> = BTreeMap::new();
+        let mut kept: BTreeMap<MemberId, (CancellationToken, AbortHandle)> = BTreeMap::new();
         loop {
             if let Some(view) = seen.borrow_and_update().clone() {
                 self.outbox(|outbox| outbox.set_ring(view.ring.clone()));
@@ -196,18 +230,21 @@ impl Shipper {
             }
             let wanted = self.outbox(Outbox::destinations);
             lock(&self.0.addresses).retain(|member, _| wanted.contains(member));
-            stops.retain(|member, stop| {
-                let keep = wanted.contains(member);
-                if !keep {
+            kept.retain(|member, (stop, running)| {
+                let is_wanted = wanted.contains(member);
+                if !is_wanted {
                     stop.cancel();
                 }
-                keep
+                // Only then nobody counts anything for it any more.
+                if !is_wanted && running.is_finished() {
+                    self.forget(member);
+                }
+                !running.is_finished()
             });
             for member in wanted {
-                stops.entry(member.clone()).or_insert_with(|| {
+                kept.entry(member.clone()).or_insert_with(|| {
                     let stop = stop.child_token();
-                    loops.spawn(stream::keep(self.clone(), member, stop.clone()));
-                    stop
+                    (stop.clone(), loops.spawn(stream::keep(self.clone(), member, stop)))
                 });
             }
             // Cancel-safe, all of them.
@@ -219,6 +256,13 @@ impl Shipper {
             }
         }
         while loops.join_next().await.is_some() {}
+    }
+
+    /// A member is gone, and with it what was told of it.
+    fn forget(&self, member: &MemberId) {
+        let _counted = lock(&self.0.counted);
+        lock(&self.0.reach).forget(member);
+        measure::forget(&self.0.metrics, member);
     }
 
     fn outbox<T>(&self, act: impl FnOnce(&mut Outbox) -> T) -> T {
@@ -246,6 +290,14 @@ impl Shipper {
         self.0.cfg.interval.min(self.0.cfg.takeover_after / 3)
     }
 
+    fn first_pause(&self) -> Duration {
+        self.0.cfg.interval.clamp(*FIRST_PAUSE.start(), *FIRST_PAUSE.end())
+    }
+
+    fn stream_age(&self) -> Duration {
+        self.0.stream_age
+    }
+
     fn longest_pause(&self) -> Duration {
         self.0.cfg.longest_pause()
     }
@@ -257,10 +309,35 @@ impl Shipper {
 
     fn meet_ring(&self, theirs: RingId) {
         let ours = self.outbox(|outbox| outbox.ring_id());
-        if theirs != ours && theirs != RingId::default() {
+        if theirs.contradicts(ours) {
             self.0.process.common.ring_mismatches.inc();
             self.0.nudge.notify_one();
         }
+    }
+
+    /// A member acknowledged a batch, and may advise another interval.
+    fn acked(&self, member: &MemberId, advised: Millis) {
+        lock(&self.0.pace).advise(member, advised);
+        self.0.metrics.batches_acked.of(member).inc();
+        lock(&self.0.reach).acked(member, clock::monotonic());
+    }
+
+    /// The stream to a member ended, however it did.
+    fn closed(&self, member: &MemberId, k: u64) {
+        self.outbox(|outbox| outbox.closed(member, k));
+        lock(&self.0.pace).forget(member);
+    }
+
+    /// There is no stream to a member, or no longer.
+    fn failed(&self, member: &MemberId, failed: StreamFailed, ended: &ended::Ended) {
+        self.0.metrics.streams_failed.of(failed).inc();
+        lock(&self.0.reach).failed(member, ended.to_string());
+    }
+
+    /// Why nobody has what this shipper reports, where nobody does: for longer than a takeover and three intervals.
+    pub fn unheard(&self) -> Option<String> {
+        let longest = nanos(self.0.cfg.takeover_after + 3 * self.0.cfg.interval);
+        lock(&self.0.reach).unheard(clock::monotonic(), longest)
     }
 
     fn refused(&self) {
@@ -276,8 +353,9 @@ impl Shipper {
 
 impl Scraped for Shipper {
     fn measure(&self) {
-        let held = self.outbox(|outbox| measure::Held::of(outbox));
-        measure::held(&self.0.metrics, &held);
+        let mut counted = lock(&self.0.counted);
+        let held = self.outbox(|outbox| measure::Held::of(outbox, clock::monotonic()));
+        measure::held(&self.0.metrics, &held, &mut counted);
     }
 
     /// The node's own rows: exact with no protocol, for those who scrape every node.

@@ -5,7 +5,7 @@
 //! left a swarm) it begins anew. `new` binds and spawns nothing; `run` owns every loop.
 
 use crate::clock;
-use crate::collectord::{ask_by_grpc, count_problems, count_refusals, measure_router, no_ring, say_ring};
+use crate::collectord::{ask_by_grpc, count_problems, count_refusals, measure_router, no_ring, own_status, say_ring};
 use crate::config;
 use crate::discovery::{Discovery, Seen, Trouble};
 use crate::grpc::{self, Health, QueryApi, Who};
@@ -16,9 +16,10 @@ use crate::model::{Gen, MemberId, RingId};
 use crate::retry::Retry;
 use crate::router::{Router, RouterConfig, Store, View};
 use crate::scrape::{self, Done, Scraped};
-use crate::shipper::{Shipper, ShipperError};
+use crate::shipper::{STREAM_AGE, Shipper, ShipperError};
 use crate::source::{self, Docker};
-use crate::view::{Ask, Holding};
+use crate::status::{OfShipper, Status, listens};
+use crate::view::{Ask, Holding, Standing};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -44,6 +45,7 @@ pub struct Shipperd {
     metrics: ShipperMetrics,
     router_metrics: RouterMetrics,
     process: ProcessMetrics,
+    stream_age: Duration,
 }
 
 impl std::fmt::Debug for Shipperd {
@@ -95,9 +97,11 @@ impl Store for Current {
                 member: self.member.clone(),
                 gen_: self.gen_,
                 ring_id: RingId::default(),
+                young: false,
                 tasks: Vec::new(),
                 rows: Vec::new(),
                 nodes: Vec::new(),
+                swarm: None,
             },
         };
         holding.member = self.member.clone();
@@ -128,7 +132,14 @@ impl Shipperd {
             current,
             metrics,
             process,
+            stream_age: STREAM_AGE,
         })
+    }
+
+    /// For a host whose network ends connections earlier than [`STREAM_AGE`]: streams are opened anew by this age.
+    pub fn with_stream_age(mut self, age: Duration) -> Shipperd {
+        self.stream_age = age;
+        self
     }
 
     /// For the bin to say where it listens beyond this machine.
@@ -144,17 +155,52 @@ impl Shipperd {
             node: None,
             replicas: self.cfg.replicas,
             roles: vec!["shipper"],
+            standing: Arc::new(Standing::default),
         };
         let query = QueryApi {
             router: self.router.clone(),
-            who,
+            who: who.clone(),
             max_subscriptions: MAX_SUBSCRIPTIONS,
             common: self.process.common.clone(),
         };
         let (current, seen, trouble) = (self.current.clone(), self.seen.clone(), self.discovery.trouble());
-        let not_ready = move || current.trouble().into_iter().chain(no_ring(&seen, &trouble)).collect();
-        let apis = grpc::routes(None, query, &Health::default(), self.cfg.limits.max_message);
-        count_refusals(apis.merge(http::routes(self.router.clone(), Arc::new(not_ready))), &self.process)
+        let not_ready: http::NotReady = Arc::new(move || {
+            let unheard = || current.get().and_then(|shipper| shipper.unheard());
+            let no_stream = no_ring(&seen, &trouble).or_else(unheard);
+            current.trouble().into_iter().chain(no_stream).collect()
+        });
+        let apis = grpc::routes(None, query, &Health::default(), self.cfg.limits.max_message)
+            .merge(http::status_route(self.status(not_ready.clone())));
+        count_refusals(apis.merge(http::routes(self.router.clone(), not_ready, who)), &self.process)
+    }
+
+    fn status(&self, not_ready: http::NotReady) -> http::OwnStatus {
+        let (current, seen, metrics, cfg) =
+            (self.current.clone(), self.seen.clone(), self.metrics.clone(), self.cfg.clone());
+        Arc::new(move || {
+            let shipper = current.get();
+            if let Some(shipper) = &shipper {
+                shipper.measure(); // sets the gauges
+            }
+            let gauge = |gauge: i64| u64::try_from(gauge).unwrap_or(0);
+            Status {
+                roles: vec!["shipper".into()],
+                member: current.member.to_string(),
+                process: format!("{:016x}", current.gen_.0),
+                node_id: shipper.as_ref().map(|shipper| shipper.member().to_string()),
+                replicas: cfg.replicas.into(),
+                listens: listens(cfg.api, cfg.metrics),
+                not_ready: not_ready(),
+                faults: metrics.faults.counts().map(|(reason, n)| (reason.into(), n)).collect(),
+                shipper: Some(OfShipper {
+                    tasks: gauge(metrics.tasks.get()),
+                    streams: gauge(metrics.streams.get()),
+                    samples_by_engine: metrics.samples_by_engine.get(),
+                    machine: source::machine::look(&cfg.host_proc, &cfg.host_sys),
+                }),
+                ..own_status(&seen)
+            }
+        })
     }
 
     /// `/metrics`: its own, and the node's rows.
@@ -173,7 +219,7 @@ impl Shipperd {
         let stop = stop.child_token();
         let mut loops = JoinSet::new();
         let nudge = self.discovery.nudge();
-        let Shipperd { discovery, cfg, current, metrics, process, seen, .. } = self;
+        let Shipperd { discovery, cfg, current, metrics, process, seen, stream_age, .. } = self;
         loops.spawn(discovery.run(stop.clone()));
         loops.spawn(say_ring(seen.clone(), process.clone(), stop.clone()));
         let ended = loop {
@@ -182,8 +228,8 @@ impl Shipperd {
             tracing::info!(node = %node.node_name, node_id = %node.node_id, "the engine's node");
             let shipper = Shipper::new(
                 cfg.clone(),
-                node.node_id,
-                node.node_name,
+                node,
+                stream_age,
                 seen.clone(),
                 nudge.clone(),
                 metrics.clone(),

@@ -2,10 +2,11 @@
 //!
 //! The map, in reading order: [`parse`] bytes of the kernel's files → figures (pure); [`sums`] counters per interface
 //! and device → sums that never fall; [`files`] which file gives which stat; [`cgroup`] where a container's files are;
-//! [`limits`] and [`reader`] one task, its descriptors held open; [`engine`] the Docker Engine API; [`describe`] labels
-//! → a task's texts; [`record`] the engine's own record → figures, where the kernel cannot be seen; [`table`] the node's
-//! tasks and one tick over them; [`ending`] a container's last moment; [`watch`] what the engine's news mean;
-//! [`discovery`] the loop that gets them; [`docker`] all of it, for the shipper's loop.
+//! [`machine`] what can be seen at all; [`limits`], [`spread`] and [`reader`] one task, its descriptors held open; [`node`] the
+//! machine's own figures; [`engine`] the Docker Engine API; [`describe`] labels → a task's texts; [`life`] what the engine
+//! alone knows of a container; [`record`] the engine's own record → figures, where the kernel cannot be seen; [`round`]
+//! what a tick gives; [`table`] the node's tasks and one tick over them; [`ending`] a container's last moment; [`watch`]
+//! what the engine's news mean; [`discovery`] the loop that gets them; [`docker`] all of it, for the shipper's loop.
 //!
 //! Invariants: what cannot be read is absent, never 0; one bad line or file spoils only its own field; one container
 //! delays no other; whatever was not understood is counted in [`Faults`].
@@ -16,11 +17,16 @@ pub mod parse;
 pub mod sums;
 pub mod files;
 pub mod cgroup;
+pub mod machine;
 pub mod limits;
+pub mod spread;
+pub mod node;
 pub mod reader;
 pub mod engine;
 pub mod describe;
+pub mod life;
 pub mod record;
+pub mod round;
 pub mod table;
 pub mod ending;
 pub mod watch;
@@ -31,7 +37,8 @@ pub mod docker;
 pub(crate) mod fake;
 
 pub use docker::{Config, Docker, Node};
-pub use table::{Ended, Exit, Reading, Round, Unread};
+pub use life::{Exit, Life};
+pub use round::{Ended, Reading, Round, Unread};
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $ident:ident $name:literal)*) => {
@@ -76,6 +83,9 @@ faults! {
     Event "event"
     /// A container whose names or ids no figure can be shown under.
     Identity "identity"
+    /// A controller that is off for a container, as in rootless mode or on a machine without memory accounting; its
+    /// figures are absent.
+    NoController "no_controller"
 }
 
 /// How often each [`Fault`] happened since the process began.

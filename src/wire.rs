@@ -4,14 +4,19 @@
 //! message that lacks what it must have. It deliberately holds no state.
 
 mod answer;
+mod families;
+mod swarm;
+mod texts;
 
-pub use answer::ask;
+pub use answer::{ask, held, holding, reported, subscription};
+pub use families::families;
 
-use crate::message::{Ack, Batch, Bye, Greeting, Hello, Hi, Intro, Refused, Unread};
+use crate::message::{Ack, Aged, Batch, Bye, Greeting, Hello, Hi, Intro, Refused, Unread};
 use crate::model::{
     Gen, Labels, MAX_LABEL_VALUE, MAX_LABELS, MAX_NAME, NameError, NodeId, NodeMeta, RingId, RowMeta, ServiceId,
-    Subject, TaskId, TaskMeta,
+    Subject, TaskId, TaskMeta, bits,
 };
+use crate::stat::Stat;
 use std::sync::Arc;
 
 /// The generated types and apis.
@@ -39,6 +44,9 @@ pub enum WireError {
 
 /// A text that may be empty but is bounded and has no control characters.
 fn text(what: &'static str, text: String) -> Result<Arc<str>, WireError> {
+    if text.is_empty() {
+        return Ok(Arc::default());
+    }
     if text.len() > MAX_NAME {
         return Err(WireError::TooMuch(what, text.len(), MAX_NAME));
     }
@@ -144,8 +152,26 @@ impl From<&Ack> for pb::UpdateStatsResponse {
 
 impl From<&Bye> for pb::UpdateStatsResponse {
     fn from(bye: &Bye) -> Self {
-        let bye = pb::Bye { exposed: bye.exposed };
+        let held = |(service, series): &(ServiceId, u64)| pb::HeldSeries {
+            service_id: service.to_string(),
+            stats: bits(*series).map(|stat| stat.number() as u32).collect(),
+        };
+        let bye = pb::Bye { exposed: bye.exposed, scraped: bye.scraped, held: bye.held.iter().map(held).collect() };
         pb::UpdateStatsResponse { message: Some(pb::update_stats_response::Message::Bye(bye)) }
+    }
+}
+
+impl TryFrom<pb::Bye> for Bye {
+    type Error = WireError;
+    fn try_from(bye: pb::Bye) -> Result<Self, WireError> {
+        let held = |held: pb::HeldSeries| {
+            // A stat that is not known here was not sent from here.
+            let series = held.stats.iter().filter_map(|number| Stat::from_number(*number));
+            let mask = series.fold(0, |mask, stat| mask | stat.bit());
+            Ok::<_, WireError>((ServiceId::new(held.service_id)?, mask))
+        };
+        let held = bye.held.into_iter().map(held).collect::<Result<_, _>>()?;
+        Ok(Bye { exposed: bye.exposed, scraped: bye.scraped, held })
     }
 }
 
@@ -185,7 +211,7 @@ impl TryFrom<pb::UpdateStatsResponse> for Answer {
                 ring_id: RingId(ack.ring_id),
                 advised_interval: ack.advised_interval_ms,
             }),
-            Message::Bye(bye) => Answer::Bye(Bye { exposed: bye.exposed }),
+            Message::Bye(bye) => Answer::Bye(bye.try_into()?),
         })
     }
 }
@@ -198,6 +224,7 @@ impl From<&Batch> for pb::Batch {
             q: batch.q,
             monotonic_ns: batch.monotonic,
             sent_after_ns: batch.sent_after,
+            interval_ms: batch.interval,
             token: batch.token,
             ring_id: batch.ring_id.0,
             base: batch.base,
@@ -211,6 +238,7 @@ impl From<&Batch> for pb::Batch {
                 .iter()
                 .map(|unread| pb::Unread { handle: unread.handle, age_ms: unread.age })
                 .collect(),
+            aged: batch.aged.iter().map(|aged| pb::Aged { handle: aged.handle, age_ns: aged.age }).collect(),
         }
     }
 }
@@ -221,12 +249,16 @@ impl TryFrom<pb::Batch> for Batch {
         if batch.sent_after_ns > MAX_MS * 1_000_000 || batch.unread.iter().any(|unread| unread.age_ms > 1000 * MAX_MS) {
             return Err(WireError::Range("age"));
         }
+        if batch.interval_ms > MAX_MS {
+            return Err(WireError::Range("interval"));
+        }
         Ok(Batch {
             k: batch.k,
             n: batch.n,
             q: batch.q,
             monotonic: batch.monotonic_ns,
             sent_after: batch.sent_after_ns,
+            interval: batch.interval_ms,
             token: batch.token,
             ring_id: RingId(batch.ring_id),
             base: batch.base,
@@ -236,6 +268,7 @@ impl TryFrom<pb::Batch> for Batch {
             ended: batch.ended,
             drop: batch.drop,
             unread: batch.unread.iter().map(|unread| Unread { handle: unread.handle, age: unread.age_ms }).collect(),
+            aged: batch.aged.iter().map(|aged| Aged { handle: aged.handle, age: aged.age_ns }).collect(),
         })
     }
 }

@@ -31,6 +31,12 @@ mod input;
 #[path = "e2e/members.rs"]
 mod members;
 
+#[path = "e2e/names.rs"]
+mod names;
+
+#[path = "e2e/ring.rs"]
+mod ring;
+
 #[path = "e2e/term.rs"]
 mod term;
 
@@ -39,3 +45,12 @@ mod engine;
 
 #[path = "e2e/ships.rs"]
 mod ships;
+
+#[path = "e2e/streams.rs"]
+mod streams;
+
+#[path = "e2e/faults.rs"]
+mod faults;
+
+#[path = "e2e/manager.rs"]
+mod manager;

@@ -8,3 +8,5 @@ mod config;
 mod metrics;
 #[path = "golden/ring.rs"]
 mod ring;
+#[path = "golden/stats.rs"]
+mod stats;

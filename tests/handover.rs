@@ -6,7 +6,13 @@
 mod amounts;
 #[path = "handover/churn.rs"]
 mod churn;
+#[path = "handover/copies.rs"]
+mod copies;
 #[path = "handover/entries.rs"]
 mod entries;
+#[path = "handover/faults.rs"]
+mod faults;
 #[path = "handover/fixture.rs"]
 mod fixture;
+#[path = "handover/machine.rs"]
+mod machine;

@@ -25,6 +25,8 @@ mod observation;
 mod answers;
 #[path = "lab/container.rs"]
 mod container;
+#[path = "lab/derived.rs"]
+mod derived;
 #[path = "lab/live_restore.rs"]
 mod live_restore;
 #[path = "lab/prometheus.rs"]
@@ -33,5 +35,7 @@ mod prometheus;
 mod steady;
 #[path = "lab/surroundings.rs"]
 mod surroundings;
+#[path = "lab/terminal.rs"]
+mod terminal;
 #[path = "lab/unrest.rs"]
 mod unrest;

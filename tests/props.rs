@@ -10,5 +10,8 @@ mod shard;
 #[path = "props/join.rs"]
 mod join;
 
+#[path = "props/rising.rs"]
+mod rising;
+
 #[path = "query/fixtures.rs"]
 mod fixtures;

@@ -16,6 +16,9 @@ mod names;
 #[path = "query/figures.rs"]
 mod figures;
 
+#[path = "query/machine.rs"]
+mod machine;
+
 #[path = "query/subscriptions.rs"]
 mod subscriptions;
 
@@ -24,3 +27,9 @@ mod router;
 
 #[path = "query/http.rs"]
 mod http;
+
+#[path = "query/faults.rs"]
+mod faults;
+
+#[path = "query/join_swarm.rs"]
+mod join_swarm;

@@ -2,15 +2,16 @@
 //! freezes of both sides, one-way cuts, resets, repeats, ring changes seen at different times and clocks that differ.
 //!
 //! After every step the invariants of LEDGER.md are asked: **T** what readers answer, **L1** where every increment is,
-//! **L2** and **birth** what a scrape shows, **values**, **fresh** and **age** what a process holds, **owner** and
-//! **bounded** at quiet. `accounts` has the conservation law, `truth` the unsharded oracle, written from LEDGER's words.
+//! **L2** and **birth** what a scrape shows, **L3** who emits a key, **values**, **fresh** and **age** what a process holds,
+//! **owner** and **bounded** at quiet. `accounts` has the conservation law, `truth` the unsharded oracle, written from LEDGER's words.
 //! A world lives 110 s, 60 of them with faults; one in twenty lives on until everything is forgotten again.
 //!
-//! It deliberately has no sockets and no time of its own (that is e2e) and does not claim L3: leases come later.
+//! It deliberately has no sockets and no time of its own (that is e2e).
 //!
 //! # What it is worth
 //!
-//! Rules of LEDGER.md taken out of the code by hand, the invariant that failed, and the first seeds (of 60; the last of 200):
+//! Rules of LEDGER.md taken out of the code by hand, the invariant that failed, and the first seeds (of 60; the last of
+//! 200) on the day they were tried; a change of the worlds moves seeds. Most also fail a scenario of `tests/handover`.
 //!
 //! | without | failed | seeds |
 //! |---|---|---|
@@ -24,6 +25,8 @@
 //! | 6 … and the baselines are not checked | L1 | 1 6 13 |
 //! | 8 the pool stays when it is handed over | L1 | 0 1 2 |
 //! | 9 what is acknowledged is forgotten | L1 | 0 1 2 |
+//! | 9 … or a round later | L1 | 0 1 2 |
+//! | 9 what a scrape showed is not told | L1 | 0 1 2 |
 //! | 9 a scrape counts as shown before it is written | L1 | 14 39 44 |
 //! | 9 … or with what was stored since | L1 | 4 5 9 |
 //! | 10 another process: nothing comes back | L1 | 12 16 17 |
@@ -48,6 +51,8 @@
 
 #[path = "sim/accounts.rs"]
 mod accounts;
+#[path = "sim/aged.rs"]
+mod aged;
 #[path = "sim/check.rs"]
 mod check;
 #[path = "sim/collecting.rs"]
@@ -68,6 +73,8 @@ mod plan;
 mod reader;
 #[path = "sim/rng.rs"]
 mod rng;
+#[path = "sim/runs.rs"]
+mod runs;
 #[path = "sim/shipping.rs"]
 mod shipping;
 #[path = "sim/truth.rs"]
@@ -75,15 +82,16 @@ mod truth;
 #[path = "sim/world.rs"]
 mod world;
 
+#[cfg(feature = "mutations")]
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use world::World;
+use swarmstats::view::Report;
 
 /// What a run of many worlds must have seen, or its green proves nothing.
-const MUST_HAPPEN: [&str; 42] = [
+const MUST_HAPPEN: [&str; 51] = [
     "amounts returned by another process",
     "amounts returned by the same process",
     "amounts given up in flight",
+    "amounts too old in a pool",
     "amounts unconfirmed",
     "batch of a void stream",
     "batch of another ring",
@@ -99,6 +107,9 @@ const MUST_HAPPEN: [&str; 42] = [
     "counter fell within an incarnation",
     "cut down",
     "cut up",
+    "degraded: fewer members than copies",
+    "drained: its time was up",
+    "drained: no role was left",
     "field gone for a while",
     "hello refused",
     "incomplete answer",
@@ -106,13 +117,17 @@ const MUST_HAPPEN: [&str; 42] = [
     "key dropped after its move",
     "key moved",
     "late delivery",
+    "lease taken over",
     "lived until all was forgotten",
+    "reader cut off",
     "ring changed",
     "scrape confirmed later",
     "scrape not fully written",
     "second scraper",
     "shipper died",
     "shipper frozen",
+    "shipper of a later version",
+    "shipper of an earlier version",
     "shipper refused, took a new epoch",
     "stream forgotten after a long silence",
     "stream reset",
@@ -121,6 +136,7 @@ const MUST_HAPPEN: [&str; 42] = [
     "task restarted in another container",
     "task started",
     "task unreadable for a while",
+    "three copies",
     "two copies",
     "world without a death",
 ];
@@ -129,61 +145,19 @@ fn env(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Lives a world; a panic of the core is a violation too.
-fn live(world: &mut World) -> Result<(), String> {
-    match catch_unwind(AssertUnwindSafe(|| world.run())) {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(violation)) => Err(format!("{}: {}", violation.invariant, violation.text)),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            Err(format!("panic: {}", text.or(panic.downcast_ref::<&str>().map(|s| s.to_string())).unwrap_or_default()))
-        }
-    }
-}
-
-fn logged(seed: u64) -> (World, Result<(), String>) {
-    let mut world = World::new(seed);
-    world.log = Some(Vec::new());
-    let result = live(&mut world);
-    (world, result)
-}
-
-/// Says everything about a seed that failed.
-fn report(seed: u64, n_last: usize) -> String {
-    let (world, result) = logged(seed);
-    let log = world.log.unwrap_or_default();
-    let last = log[log.len().saturating_sub(n_last)..].join("\n");
-    let failure = result.err().unwrap_or_else(|| "holds".to_owned());
-    format!(
-        "{last}\nseed {seed}, step {}: {failure}\n  SIM_SEED={seed} cargo test --test sim replay -- --nocapture",
-        world.n_steps
-    )
-}
-
-/// `SIM_SEEDS=100000` by hand, `SIM_FIRST` where to begin.
+/// 500 worlds here, as many as one likes by hand: `./dev sim --seeds N --start S`, which sets `SIM_SEEDS` and `SIM_FIRST`.
 #[test]
 fn worlds_keep_every_promise() {
-    let (first, n) = (env("SIM_FIRST").unwrap_or(0), env("SIM_SEEDS").unwrap_or(200));
-    let (mut notes, mut failed, mut n_steps) = (BTreeMap::<&str, u64>::new(), BTreeMap::<String, Vec<u64>>::new(), 0);
-    let (mut read, mut over, mut under) = (0, 0, 0);
-    for seed in first..first + n {
-        let mut world = World::new(seed);
-        if let Err(failure) = live(&mut world) {
-            let invariant = failure.split(':').next().unwrap_or_default().to_owned();
-            failed.entry(invariant).or_default().push(seed);
-        }
-        world.notes.iter().for_each(|(what, n)| *notes.entry(what).or_default() += n);
-        n_steps += world.n_steps;
-        over += world.accounts.over.sum();
-        under += world.accounts.under.sum();
-        read += world.lives.iter().map(|life| life.increments.sum()).sum::<i64>();
+    let (first, n) = (env("SIM_FIRST").unwrap_or(0), env("SIM_SEEDS").unwrap_or(500));
+    let begun = std::time::Instant::now();
+    let tally = runs::many(first..first + n);
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{tally}{:.1} worlds a second in {seconds:.1} s", n as f64 / seconds);
+    if let Some(seed) = tally.first_failed() {
+        panic!("{}\nfailed: {:?}", runs::report(seed, 40), tally.failed);
     }
-    println!("{n} worlds, {n_steps} steps; of {read} read {over} counted twice, {under} not counted\n{notes:#?}");
-    if let Some(seed) = failed.values().flatten().min() {
-        panic!("{}\nfailed: {failed:?}", report(*seed, 40));
-    }
-    let never: Vec<_> = MUST_HAPPEN.iter().filter(|what| !notes.contains_key(**what)).collect();
-    assert!(n < 200 || never.is_empty(), "this never happened, so nothing is proved about it: {never:?}");
+    let never: Vec<_> = MUST_HAPPEN.iter().filter(|what| !tally.notes.contains_key(**what)).collect();
+    assert!(n < 500 || never.is_empty(), "this never happened, so nothing is proved about it: {never:?}");
 }
 
 /// A seed is a whole world: lived twice it is the same to the last step. `SIM_SEED=n … -- --nocapture` shows its log.
@@ -191,9 +165,59 @@ fn worlds_keep_every_promise() {
 fn replay() {
     let seed = env("SIM_SEED");
     if seed.is_some() {
-        println!("{}", report(seed.unwrap_or_default(), usize::MAX));
+        println!("{}", runs::report(seed.unwrap_or_default(), usize::MAX));
     }
-    let (one, other) = (logged(seed.unwrap_or(7)), logged(seed.unwrap_or(7)));
+    let (one, other) = (runs::logged(seed.unwrap_or(7)), runs::logged(seed.unwrap_or(7)));
     assert_eq!((one.0.log, &one.1), (other.0.log, &other.1));
     assert_eq!(one.1, Ok(()));
+}
+
+/// The judge of answers can fail: it sees what is taken from one that says it is complete.
+#[test]
+fn what_a_complete_answer_lacks_is_seen() {
+    // Every twentieth world lives on until all is forgotten; some have no task left in the end.
+    let (mut world, whole) = (1..20)
+        .find_map(|seed| {
+            let mut world = world::World::new(seed);
+            world.run().unwrap();
+            let mut whole = world.ask().unwrap();
+            whole.tasks.retain(|task| !task.ended);
+            (!whole.tasks.is_empty()).then_some((world, whole))
+        })
+        .unwrap();
+    assert!(whole.complete);
+    type Take = fn(&mut Report);
+    let takes: [(&str, Take); 4] = [
+        ("everything of a node", |report| {
+            let node = report.nodes.remove(0).meta.node_id.clone();
+            report.rows.retain(|view| view.meta.node_id != node);
+            report.tasks.retain(|view| view.meta.node_id != node);
+        }),
+        ("a row", |report| drop(report.rows.remove(0))),
+        ("a task", |report| drop(report.tasks.remove(0))),
+        ("newest figures", |report| report.tasks.iter_mut().for_each(|task| task.monotonic -= 10_000_000_000)),
+    ];
+    world.judge(&whole).unwrap();
+    for (what, take) in takes {
+        let mut report = whole.clone();
+        take(&mut report);
+        let seen = world.judge(&report).expect_err(what);
+        assert_eq!(seen.invariant, "T", "{what}: {}", seen.text);
+    }
+}
+
+/// How many worlds see each rule of LEDGER.md missing: `./dev sim --without RULE` (or `all`) by hand. Each rule has its
+/// scripted scenario in tests/mutations.rs; this says how often chance finds the same.
+#[cfg(feature = "mutations")]
+#[test]
+fn worlds_without_a_rule() {
+    let wanted = std::env::var("SIM_WITHOUT").unwrap_or_default();
+    let (first, n) = (env("SIM_FIRST").unwrap_or(0), env("SIM_SEEDS").unwrap_or(500));
+    for rule in swarmstats::rules::ALL {
+        if wanted == "all" || wanted == format!("{rule:?}") {
+            let tally = runs::many_without(first..first + n, rule);
+            let failed: BTreeMap<_, _> = tally.failed.iter().map(|(what, seeds)| (what, seeds.len())).collect();
+            println!("without {rule:?}: of {n} worlds failed {failed:?}, the first is {:?}", tally.first_failed());
+        }
+    }
 }

@@ -153,16 +153,23 @@ async fn figures_are_the_engines(engine: &Engine) {
     engine.docker("rm -f still");
 }
 
-/// Our figures of a container between two records of the engine that say the same: the kernel moves a page now and
-/// then even where nothing runs.
+/// Our figures of a container between two records of the engine that say the same: the kernel moves a page, or a
+/// frame comes in, now and then even where nothing runs. Such a counter is read within [`IDLE_ROUNDS`] rounds, and told
+/// over as much time as passed since it was read before: longer than that is waited for.
+///
+/// [`IDLE_ROUNDS`]: swarmstats::source::reader::IDLE_ROUNDS
 async fn at_rest(source: &mut Source, engine: &Engine, name: &str) -> (Values, Stats) {
-    source.values(name).await;
     loop {
-        let before = record(engine, name).await;
-        let mut ours = source.values(name).await;
-        for _ in 0..swarmstats::source::reader::IDLE_ROUNDS {
-            ours = source.values(name).await;
+        let begun = std::time::Instant::now();
+        for _ in 0..=swarmstats::source::reader::IDLE_ROUNDS {
+            source.values(name).await; // read before this moment, and maybe risen since a reading of before that
         }
+        let before = record(engine, name).await;
+        for _ in 0..swarmstats::source::reader::IDLE_ROUNDS {
+            source.values(name).await;
+        }
+        tokio::time::sleep(begun.elapsed()).await;
+        let ours = source.values(name).await;
         let after = record(engine, name).await;
         if before == (Stats { read: before.read.clone(), ..after.clone() }) {
             return (ours, after);
@@ -205,7 +212,12 @@ async fn networks_are_whose_they_are(engine: &Engine) {
     let mut source = Source::beside(engine, |config| config).await;
     let round = source.until("five containers", |round, _| {
         let fresh = round.readings.iter().filter(|(_, reading)| matches!(reading, Reading::Fresh(_))).count();
-        (fresh == 5).then(|| Round { monotonic: 0, readings: round.readings.clone(), ended: Vec::new() })
+        (fresh == 5).then(|| Round {
+            monotonic: 0,
+            machine: Values::default(),
+            readings: round.readings.clone(),
+            ended: Vec::new(),
+        })
     });
     let round = round.await;
     let of = |name: &str| {

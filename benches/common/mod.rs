@@ -62,6 +62,7 @@ impl Rng {
 pub(crate) struct SyntheticNode {
     pub(crate) node_id: NodeId,
     pub(crate) tasks: Vec<(Arc<TaskMeta>, Values)>,
+    level: Level,
     mix: Mix,
     rng: Rng,
     q: u64,
@@ -79,7 +80,19 @@ impl SyntheticNode {
             (Arc::new(meta), values)
         };
         let tasks = (0..n_tasks).map(task).collect();
-        SyntheticNode { node_id, tasks, mix, rng, q: 0 }
+        SyntheticNode { node_id, tasks, level: Level::Standard, mix, rng, q: 0 }
+    }
+
+    /// The same at level `all`, each task with every figure that a task can have and none of a machine.
+    pub(crate) fn at_level_all(mut self) -> SyntheticNode {
+        self.level = Level::All;
+        for (_, values) in &mut self.tasks {
+            values.retain(stat::TASKS);
+            for stat in swarmstats::model::bits(stat::TASKS & !values.present()) {
+                values.set(stat, first_value(stat, &mut self.rng));
+            }
+        }
+        self
     }
 
     /// The node's clock at the newest round.
@@ -102,8 +115,11 @@ impl SyntheticNode {
             };
             swarmstats::model::bits(mask).for_each(|stat| change(values, stat, &mut self.rng));
         }
-        let read =
-            |(meta, values): &(Arc<TaskMeta>, Values)| Reading { meta: meta.clone(), values: Some(values.clone()) };
+        let read = |(meta, values): &(Arc<TaskMeta>, Values)| Reading {
+            meta: meta.clone(),
+            values: Some(values.clone()),
+            age: 0,
+        };
         self.tasks.iter().map(read).collect()
     }
 }
@@ -148,7 +164,7 @@ fn first_value(stat: Stat, rng: &mut Rng) -> u64 {
         Unit::Nanoseconds => (rng.next() % 1_000_000_000) * 1000,
         Unit::Nanocores => 1_500_000_000,
         Unit::Bytes => (rng.next() % 100_000) * 4096,
-        Unit::Count => rng.next() % 1_000_000,
+        Unit::Count | Unit::Thousandths => rng.next() % 1_000_000,
     }
 }
 
@@ -160,7 +176,7 @@ fn change(values: &mut Values, stat: Stat, rng: &mut Rng) {
         Unit::Bytes if row.kind == Kind::Gauge => rng.step(8) * 4096,
         Unit::Bytes => rng.step(19),
         Unit::Count if row.kind == Kind::Gauge => rng.step(2),
-        Unit::Nanocores | Unit::Count => rng.step(9),
+        Unit::Nanocores | Unit::Count | Unit::Thousandths => rng.step(9),
     };
     let before = values.or_zero(stat);
     let down = row.kind == Kind::Gauge && rng.of_100(50);
@@ -175,9 +191,10 @@ pub(crate) fn outbox(node: &SyntheticNode, ring: &Arc<Ring>, interval: u64) -> O
         started: WALL,
         started_monotonic: 0,
         nonce: 1,
-        stats: Level::Standard.mask(),
+        stats: node.level.mask(),
         interval,
         lease: 3 * interval,
+        overlap: 10 * interval,
         row_keep: 86_400 * SECOND,
         max_catch_up: 120 * SECOND,
     };

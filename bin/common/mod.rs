@@ -1,8 +1,11 @@
 //! What the two daemons share: arguments, reading the config, logs, signals, exit codes.
 
 use clap::Parser;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use swarmstats::config::Mistakes;
 use swarmstats::model::MemberId;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +22,9 @@ pub(crate) struct Args {
     /// Check the config, say what is wrong with it, and exit
     #[arg(long)]
     pub(crate) check: bool,
+    /// Ask the daemon that runs here with this config whether it is alive, and exit with 0 or 1 (for health checks)
+    #[arg(long)]
+    pub(crate) healthy: bool,
 }
 
 /// Parses the command line; `examples` go below the help.
@@ -34,8 +40,14 @@ pub(crate) fn args(name: &'static str, about: &'static str, examples: &'static s
     })
 }
 
-/// Reads and checks the config, printing all its mistakes. `Err` is how to exit; so is `--check`.
-pub(crate) fn config<C>(args: &Args, parse: impl Fn(&str, &MemberId) -> Result<C, Mistakes>) -> Result<C, ExitCode> {
+/// Reads and checks the config, printing all its mistakes. `Err` is how to exit; so are `--check` and `--healthy`, for
+/// which `members` says what is wrong with a file of members and `listens` where the API is.
+pub(crate) fn config<C>(
+    args: &Args,
+    parse: impl Fn(&str, &MemberId) -> Result<C, Mistakes>,
+    members: impl Fn(&C) -> Result<(), String>,
+    listens: impl Fn(&C) -> Option<SocketAddr>,
+) -> Result<C, ExitCode> {
     let (place, text) = match &args.config {
         None => ("the defaults".to_string(), String::new()),
         Some(path) => match std::fs::read_to_string(path) {
@@ -47,16 +59,55 @@ pub(crate) fn config<C>(args: &Args, parse: impl Fn(&str, &MemberId) -> Result<C
         },
     };
     match parse(&text, &host_name()) {
-        Ok(_) if args.check => {
-            println!("{place}: good");
-            Err(ExitCode::SUCCESS)
-        }
+        Ok(config) if args.check => match members(&config) {
+            Ok(()) => {
+                println!("{place}: good");
+                Err(ExitCode::SUCCESS)
+            }
+            Err(why) => {
+                eprintln!("{place}:\n{why}");
+                Err(ExitCode::from(USAGE))
+            }
+        },
+        Ok(config) if args.healthy => Err(healthy(listens(&config))),
         Ok(config) => Ok(config),
         Err(mistakes) => {
             eprintln!("{place}:\n{mistakes}");
             Err(ExitCode::from(USAGE))
         }
     }
+}
+
+/// Asks the daemon that listens at an address of this machine for `/healthz`.
+fn healthy(address: Option<SocketAddr>) -> ExitCode {
+    let Some(mut address) = address else {
+        eprintln!("api.listen is none: there is nothing to ask");
+        return ExitCode::FAILURE;
+    };
+    if address.ip().is_unspecified() {
+        let v4 = address.is_ipv4();
+        address.set_ip(if v4 { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    match health(address) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{address}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn health(address: SocketAddr) -> std::io::Result<()> {
+    let deadline = Duration::from_secs(2);
+    let mut stream = TcpStream::connect_timeout(&address, deadline)?;
+    stream.set_read_timeout(Some(deadline))?;
+    stream.write_all(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+    let mut answer = [0; 12]; // "HTTP/1.x 200"
+    stream.read_exact(&mut answer)?;
+    if answer.ends_with(b" 200") {
+        return Ok(());
+    }
+    Err(std::io::Error::other(format!("it answers {:?}", String::from_utf8_lossy(&answer))))
 }
 
 /// This machine's name, as an identity that can be configured otherwise.
@@ -74,7 +125,7 @@ pub(crate) fn logs(level: &str) {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(stderr().is_terminal()).init();
 }
 
-/// Cancelled by SIGTERM or SIGINT.
+/// Cancelled by SIGTERM or SIGINT; a second one ends the process at once.
 pub(crate) fn stop_on_signals() -> std::io::Result<CancellationToken> {
     use tokio::signal::unix::{SignalKind, signal};
     let stop = CancellationToken::new();
@@ -84,6 +135,9 @@ pub(crate) fn stop_on_signals() -> std::io::Result<CancellationToken> {
         async move {
             tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
             stop.cancel();
+            tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+            tracing::warn!("a second signal: ended at once, whatever is not finished");
+            std::process::exit(1);
         }
     });
     Ok(stop)

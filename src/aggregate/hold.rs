@@ -2,10 +2,13 @@
 
 use super::node::{Node, Row, Task};
 use super::{Aggregate, EndedTask};
-use crate::model::{Millis, Nanos, Values, bits};
-use crate::stat::{CPU, Level};
-use crate::view::{Ask, Holding, NodeView, Point, RowView, Selector, TaskView};
+use crate::figures::NEEDED;
+use crate::model::{Millis, Nanos};
+use crate::view::{Ask, Holding, NodeView, Previous, RowView, Selector, TaskView};
 use std::collections::BTreeSet;
+
+/// A shipper tries to reach a collector every 5 s or more often (config's `longest_pause`), and tells all at once.
+const YOUNG: Nanos = 6_000_000_000;
 
 impl Aggregate {
     /// Everything held that a selector of `ask` takes.
@@ -14,18 +17,22 @@ impl Aggregate {
         for selector in &ask.selectors {
             self.candidates(selector, &mut places);
         }
-        let live = places.into_iter().filter_map(|at| self.task_view(&self.tasks[at], ask.points, now));
+        let asked = |task: &&Task| !task.hold.dropped || ask.points > 0;
+        let live = places.into_iter().map(|at| &self.tasks[at]).filter(asked);
+        let live = live.filter_map(|task| self.task_view(task, ask, now));
         let takes = |ended: &&EndedTask| ask.selectors.iter().any(|selector| selector.takes_task(&ended.meta));
-        let ended = self.ended.iter().filter(takes).map(|ended| ended_view(ended, now));
+        let ended = self.ended.iter().filter(takes).map(|ended| ended_view(ended, ask.stats, now));
         let rows = self.rows.iter().map(|(_, row)| row);
         let rows = rows.filter(|row| ask.selectors.iter().any(|selector| selector.takes_row(&row.meta)));
         Holding {
             member: self.cfg.member.clone(),
             gen_: self.cfg.gen_,
             ring_id: self.ring_id,
+            young: now.saturating_sub(self.began) < YOUNG,
             tasks: live.chain(ended).collect(),
             rows: rows.filter_map(|row| self.row_view(row, now)).collect(),
             nodes: self.nodes.values().filter_map(|node| self.node_view(node, now)).collect(),
+            swarm: None,
         }
     }
 
@@ -41,20 +48,19 @@ impl Aggregate {
         }
     }
 
-    fn task_view(&self, task: &Task, n_points: usize, now: Nanos) -> Option<TaskView> {
+    fn task_view(&self, task: &Task, ask: &Ask, now: Nanos) -> Option<TaskView> {
         let node = self.nodes.get(&task.meta.node_id)?;
         let fresh = node.fresh(&task.hold, now, self.cfg.max_round_trip);
-        let live = task.hold.live && task.hold.unread.is_none();
+        let newest = task.readings.newest();
+        let live = task.hold.live && !task.hold.is_unread();
         let previous = if !live {
             None
-        } else if task.changed == node.version.q {
-            task.previous
+        } else if task.changed == node.version.q || task.hold.aged() > 0 {
+            task.readings.before()
         } else {
-            // Nothing changed in the newest round, so the CPU time was the same in the round before.
-            let cpu = task.values.get(CPU).filter(|_| node.previous > 0);
-            cpu.map(|cpu| (node.previous, cpu))
+            // Nothing changed in the newest round, so the counters were the same in the round before.
+            Previous::of(node.previous, &newest).filter(|_| node.previous > 0)
         };
-        let skipped = task.points.len().saturating_sub(n_points);
         Some(TaskView {
             meta: task.meta.clone(),
             version: node.version_of(&task.hold),
@@ -62,10 +68,10 @@ impl Aggregate {
             ended: false,
             primary: node.emits(&task.hold, now),
             age: node.age(&task.hold, fresh, now),
-            values: task.values.clone(),
+            values: newest.masked(ask.stats | NEEDED),
             monotonic: node.read_at(&task.hold),
             previous,
-            points: task.points.iter().skip(skipped).map(point).collect(),
+            points: task.history.points(&node.rounds, ask.points),
         })
     }
 
@@ -77,6 +83,7 @@ impl Aggregate {
             version: node.version_of(&row.hold),
             fresh,
             age: node.age(&row.hold, fresh, now),
+            primary: node.emits(&row.hold, now),
             values: row.values.clone(),
             counts: row.counts.clone(),
         })
@@ -85,11 +92,20 @@ impl Aggregate {
     fn node_view(&self, node: &Node, now: Nanos) -> Option<NodeView> {
         let meta = node.meta.clone()?;
         let fresh = node.fresh(&node.hold, now, self.cfg.max_round_trip);
-        Some(NodeView { meta, version: node.version_of(&node.hold), fresh, age: node.age(&node.hold, fresh, now) })
+        Some(NodeView {
+            meta,
+            version: node.version_of(&node.hold),
+            fresh,
+            age: node.age(&node.hold, fresh, now),
+            primary: node.emits(&node.hold, now),
+            values: node.machine.values.clone(),
+            monotonic: node.read_at(&node.hold),
+            previous: node.machine_before(),
+        })
     }
 }
 
-fn ended_view(ended: &EndedTask, now: Nanos) -> TaskView {
+fn ended_view(ended: &EndedTask, stats: u64, now: Nanos) -> TaskView {
     let age: Millis = now.saturating_sub(ended.at) / 1_000_000;
     TaskView {
         meta: ended.meta.clone(),
@@ -98,15 +114,9 @@ fn ended_view(ended: &EndedTask, now: Nanos) -> TaskView {
         ended: true,
         primary: false,
         age,
-        values: ended.values.clone(),
+        values: ended.readings.newest().masked(stats | NEEDED),
         monotonic: 0,
         previous: None,
         points: Vec::new(),
     }
-}
-
-fn point(dot: &super::node::Dot) -> Point {
-    let stats = bits(Level::Docker.mask()).zip(dot.values);
-    let present = stats.filter(|(stat, _)| dot.present & stat.bit() != 0);
-    Point { monotonic: dot.monotonic, values: present.collect::<Values>() }
 }

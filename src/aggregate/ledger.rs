@@ -5,6 +5,7 @@
 //! as exposed.
 
 use crate::model::{Nanos, NodeId, RowMeta, ServiceId, Values, bits};
+use crate::stat::Stat;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,19 +19,19 @@ pub(super) struct Account {
     pub(super) stack: Arc<str>,
     /// What a scrape shows of the series that are born.
     pub(super) shown: Values,
-    /// Amounts of series that are not, by the node they came from.
-    held: BTreeMap<NodeId, Held>,
+    /// Amounts of series that are not, by the node they came from: one born takes no part in what another waits for.
+    held: BTreeMap<(NodeId, Stat), Held>,
     /// When a row of the service was last here.
     last_row: Nanos,
 }
 
-/// Amounts held back since this moment and this batch of this epoch.
+/// An amount held back since this moment and this batch of this epoch.
 #[derive(Debug)]
 struct Held {
     since: Nanos,
     epoch: u64,
     first: u64,
-    amounts: Values,
+    amount: u64,
 }
 
 /// All accounts of this process.
@@ -58,29 +59,41 @@ impl Ledger {
             account.shown.add_all(amounts);
             return;
         }
-        let (mut shown, mut waits) = (amounts.clone(), amounts.clone());
-        waits.retain(!account.shown.present());
+        let mut shown = amounts.clone();
         shown.retain(account.shown.present());
-        account.shown.add_all(&shown);
-        let held = account.held.entry(row.node_id.clone());
-        let held = held.or_insert_with(|| Held { since: now, epoch, first: n, amounts: Values::default() });
-        if held.epoch != epoch {
-            (held.epoch, held.first) = (epoch, n);
+        for stat in bits(amounts.present() & !account.shown.present()) {
+            let held = account.held.entry((row.node_id.clone(), stat));
+            let held = held.or_insert(Held { since: now, epoch, first: n, amount: 0 });
+            if held.epoch != epoch {
+                (held.epoch, held.first) = (epoch, n);
+            }
+            held.amount += amounts.or_zero(stat);
         }
-        held.amounts.add_all(&waits);
+        account.shown.add_all(&shown);
     }
 
     /// The last batch of a node, up to `stored`, whose amounts a scrape now would show.
     pub(super) fn showable(&self, node: &NodeId, epoch: u64, stored: u64) -> u64 {
-        let held = self.0.values().filter_map(|account| account.held.get(node));
-        held.filter(|held| held.epoch == epoch).map(|held| held.first - 1).fold(stored, u64::min)
+        let held = self.0.values().flat_map(|account| &account.held);
+        let held = held.filter(|((of, _), held)| of == node && held.epoch == epoch);
+        held.map(|(_, held)| held.first - 1).fold(stored, u64::min)
+    }
+
+    /// The series whose amounts from a node a scrape now would not show.
+    pub(super) fn held(&self, node: &NodeId, epoch: u64) -> Vec<(ServiceId, u64)> {
+        let of_node = |account: &Account| {
+            let held = account.held.iter().filter(|((of, _), held)| of == node && held.epoch == epoch);
+            held.fold(0, |mask, ((_, stat), _)| mask | stat.bit())
+        };
+        let series = self.0.iter().map(|(service, account)| (service.clone(), of_node(account)));
+        series.filter(|(_, series)| *series != 0).collect()
     }
 
     /// Shows what has waited long enough; before a scrape's snapshot.
     pub(super) fn ripen(&mut self, now: Nanos) {
         for account in self.0.values_mut() {
-            let ripe = account.held.values().filter(|held| now.saturating_sub(held.since) >= BIRTH);
-            let ripe = ripe.fold(0, |mask, held| mask | held.amounts.present());
+            let ripe = account.held.iter().filter(|(_, held)| now.saturating_sub(held.since) >= BIRTH);
+            let ripe = ripe.fold(0, |mask, ((_, stat), _)| mask | stat.bit());
             account.bear(ripe);
         }
     }
@@ -100,7 +113,7 @@ impl Ledger {
     pub(super) fn totals(&self) -> BTreeMap<ServiceId, Values> {
         let total = |account: &Account| {
             let mut total = account.shown.clone();
-            account.held.values().for_each(|held| total.add_all(&held.amounts));
+            account.held.iter().for_each(|((_, stat), held)| total.add(*stat, held.amount));
             total
         };
         self.0.iter().map(|(service, account)| (service.clone(), total(account))).collect()
@@ -126,7 +139,7 @@ impl Ledger {
 impl Account {
     /// The series that amounts are held back for.
     pub(super) fn waiting(&self) -> u64 {
-        self.held.values().fold(0, |mask, held| mask | held.amounts.present())
+        self.held.keys().fold(0, |mask, (_, stat)| mask | stat.bit())
     }
 
     /// Series show their amounts from here on.
@@ -134,12 +147,13 @@ impl Account {
         for stat in bits(series) {
             self.shown.add(stat, 0);
         }
-        self.held.retain(|_, held| {
-            let mut amounts = held.amounts.clone();
-            amounts.retain(series);
-            self.shown.add_all(&amounts);
-            held.amounts.retain(!series);
-            !held.amounts.is_empty()
+        let shown = &mut self.shown;
+        self.held.retain(|(_, stat), held| {
+            let born = series & stat.bit() != 0;
+            if born {
+                shown.add(*stat, held.amount);
+            }
+            !born
         });
     }
 }

@@ -1,8 +1,9 @@
 //! A scrape's snapshot: taken at one moment, and reported back once its body was fully written (LEDGER 9, 14).
 
 use super::Aggregate;
-use super::node::Node;
-use crate::model::{Millis, Nanos, NodeId, ServiceId, TaskMeta, Values, bits};
+use super::node::{Node, Row, Task};
+use crate::model::{Key, Millis, Nanos, NodeId, NodeMeta, ServiceId, TaskMeta, Values, bits};
+use crate::rules::{Rule, holds};
 use crate::stat::{COUNTERS, GROUPED};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +14,17 @@ pub struct ScrapedTask {
     /// Its texts.
     pub meta: Arc<TaskMeta>,
     /// Its newest values.
+    pub values: Values,
+    /// How old they are.
+    pub age: Millis,
+}
+
+/// A node whose machine's own series this process emits.
+#[derive(Debug, Clone)]
+pub struct ScrapedNode {
+    /// Its id and name.
+    pub meta: Arc<NodeMeta>,
+    /// The machine's newest figures.
     pub values: Values,
     /// How old they are.
     pub age: Millis,
@@ -38,9 +50,21 @@ pub struct ScrapedService {
 /// What a scrape shows, to be told to [`Aggregate::scraped`] once it was written.
 #[derive(Debug, Clone, Default)]
 pub struct Mark {
-    nodes: Vec<(NodeId, u64, u64)>,
+    nodes: Vec<Shown>,
     /// Series that are shown for the first time.
     births: Vec<(ServiceId, u64)>,
+}
+
+/// What of a node a scrape shows.
+#[derive(Debug, Clone)]
+struct Shown {
+    node: NodeId,
+    epoch: u64,
+    /// All of its batches up to this one …
+    exposed: u64,
+    /// … and up to this one, but for these series.
+    stored: u64,
+    held: Vec<(ServiceId, u64)>,
 }
 
 /// See the head of this file.
@@ -50,6 +74,8 @@ pub struct Scrape {
     pub tasks: Vec<ScrapedTask>,
     /// Services by id.
     pub services: Vec<ScrapedService>,
+    /// Nodes by id.
+    pub nodes: Vec<ScrapedNode>,
     /// For [`Aggregate::scraped`].
     pub mark: Mark,
 }
@@ -62,7 +88,7 @@ impl Aggregate {
             let node = self.nodes.get(&task.meta.node_id).filter(|node| node.emits(&task.hold, now))?;
             let fresh = node.fresh(&task.hold, now, self.cfg.max_round_trip);
             let age = node.age(&task.hold, fresh, now);
-            Some(ScrapedTask { meta: task.meta.clone(), values: task.values.clone(), age })
+            Some(ScrapedTask { meta: task.meta.clone(), values: task.readings.newest(), age })
         });
         let tasks = tasks.collect();
         let mut gauges = self.gauges(now);
@@ -81,14 +107,59 @@ impl Aggregate {
             ScrapedService { service_id: service.clone(), name, stack, counters, gauges, fresh }
         });
         let services = services.collect();
-        Scrape { tasks, services, mark }
+        let nodes = self.nodes.values().filter_map(|node| self.scraped_node(node, now)).collect();
+        Scrape { tasks, services, nodes, mark }
+    }
+
+    /// The keys whose lease this process has at `now`: it was told to emit them and its token is young enough (LEDGER 14).
+    pub fn emitted(&self, now: Nanos) -> impl Iterator<Item = Key> {
+        self.nodes.iter().flat_map(move |(id, node)| {
+            let tasks = self.tasks_of(node).filter(move |task| node.emits(&task.hold, now));
+            let rows = self.rows_of(node).filter(move |row| node.emits(&row.hold, now));
+            let tasks = tasks.map(|task| Key::Task(task.meta.task_id.clone()));
+            let rows = rows.map(|row| Key::Row(id.clone(), row.meta.service_id.clone()));
+            tasks.chain(rows).chain(node.emits(&node.hold, now).then(|| Key::Node(id.clone())))
+        })
+    }
+
+    /// How many keys those are.
+    pub fn roles(&self, now: Nanos) -> usize {
+        let rows = |node: &Node| self.rows_of(node).filter(|row| node.emits(&row.hold, now)).count();
+        let others = |node: &Node| rows(node) + usize::from(node.emits(&node.hold, now));
+        self.emitted_tasks(now) + self.nodes.values().map(others).sum::<usize>()
+    }
+
+    /// How many of them are tasks.
+    pub fn emitted_tasks(&self, now: Nanos) -> usize {
+        let tasks = |node: &Node| self.tasks_of(node).filter(|task| node.emits(&task.hold, now)).count();
+        self.nodes.values().map(tasks).sum()
+    }
+
+    fn tasks_of(&self, node: &Node) -> impl Iterator<Item = &Task> {
+        node.tasks.iter().map(|at| &self.tasks[*at])
+    }
+
+    fn rows_of(&self, node: &Node) -> impl Iterator<Item = &Row> {
+        node.rows.iter().map(|at| &self.rows[*at])
+    }
+
+    fn scraped_node(&self, node: &Node, now: Nanos) -> Option<ScrapedNode> {
+        let (hold, machine) = (&node.hold, &node.machine);
+        let meta = node.meta.clone().filter(|_| node.emits(hold, now) && !machine.values.is_empty())?;
+        let fresh = node.fresh(hold, now, self.cfg.max_round_trip);
+        Some(ScrapedNode { meta, values: machine.values.clone(), age: node.age(hold, fresh, now) })
     }
 
     /// The body of a scrape was fully written: its amounts have been shown.
     pub fn scraped(&mut self, mark: &Mark, now: Nanos) {
-        for (id, epoch, n) in &mark.nodes {
-            if let Some(node) = self.nodes.get_mut(id).filter(|node| node.epoch == *epoch) {
-                node.exposed = node.exposed.max(*n);
+        for shown in &mark.nodes {
+            let told = |node: &&mut Node| node.epoch == shown.epoch && holds(Rule::TellExposed);
+            if let Some(node) = self.nodes.get_mut(&shown.node).filter(told) {
+                node.exposed = node.exposed.max(shown.exposed);
+                // Of two scrapes at once the later one has all that the other has.
+                if shown.stored >= node.scraped {
+                    (node.scraped, node.held) = (shown.stored, shown.held.clone());
+                }
             }
         }
         for (service, series) in &mark.births {
@@ -97,9 +168,11 @@ impl Aggregate {
         self.scraped = now;
     }
 
-    /// A node, its epoch, and the last of its batches that a scrape now would show.
-    fn showable(&self, id: &NodeId, node: &Node) -> (NodeId, u64, u64) {
-        (id.clone(), node.epoch, self.ledger.showable(id, node.epoch, node.stored))
+    /// What of a node a scrape now would show.
+    fn showable(&self, id: &NodeId, node: &Node) -> Shown {
+        let exposed = self.ledger.showable(id, node.epoch, node.stored);
+        let held = if exposed < node.stored { self.ledger.held(id, node.epoch) } else { Vec::new() };
+        Shown { node: id.clone(), epoch: node.epoch, exposed, stored: node.stored, held }
     }
 
     /// The counters that a service's rows here have.

@@ -1,92 +1,70 @@
 //! Taking a batch: checked and decoded whole first, then applied whole (LEDGER 6, 19).
 
-use super::node::{Dot, Hold, Ref, Row, Task};
-use super::{Aggregate, EndedTask, N_POINT, StreamId};
-use crate::codec::{self, Baseline, DecodeError, Decoded};
-use crate::message::{Ack, Batch, Handle, Intro};
-use crate::model::{Counts, Nanos, RowMeta, Subject, TaskMeta, Values, Version};
-use crate::stat::{CPU, Level};
-use std::collections::{BTreeMap, VecDeque};
+use super::history::{History, Rounds};
+use super::node::{Apart, Hold, Machine, Ref, Row, Task, nanos};
+use super::outcome::{BatchError, Stored};
+use super::{Aggregate, EndedTask, StreamId, end_stream};
+use crate::codec::{self, Baseline, Decoded, Packed};
+use crate::message::{Batch, Handle, Intro};
+use crate::model::{Counts, Millis, Nanos, RowMeta, Subject, TaskMeta, Values, Version};
+use crate::rules::{Rule, holds};
+use crate::view::Previous;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Why a batch is not stored. The stream ends; reconnecting is the keyframe.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BatchError {
-    /// It builds on other baselines than ours.
-    #[error("batch {0} builds on baselines that this process does not have")]
-    Baseline(u64),
-    /// Its block does not decode.
-    #[error("batch {0} does not decode: {1}")]
-    Decode(u64, DecodeError),
-    /// It names a handle that the stream has not introduced.
-    #[error("batch {0} names handle {1}, which this stream has not introduced")]
-    Handle(u64, Handle),
-    /// It introduces keys under handles that are in use, or far beyond them.
-    #[error("batch {0} introduces keys under handles that are in use or far beyond them")]
-    Intro(u64),
-    /// It speaks about another node's key.
-    #[error("the stream of node {0} speaks about node {1}")]
-    Foreign(String, String),
-    /// It was silent for so long that what it had introduced is forgotten.
-    #[error("the stream of node {0} was silent for too long: what it introduced is forgotten")]
-    Forgotten(String),
-    /// No room for more tasks.
-    #[error("this collector already holds {0} tasks: raise limits.max_tasks or add collectors")]
-    Full(usize),
-}
-
-/// What became of a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stored {
-    /// Its stream is not current: nothing was done, nothing is answered.
-    Void,
-    /// It is acknowledged.
-    Acked {
-        /// The answer.
-        ack: Ack,
-        /// How many task samples it renewed; 0 for a repeat.
-        n_samples: usize,
-        /// It had been stored before: a repeat.
-        repeat: bool,
-        /// The sender has another ring: ask discovery at once.
-        other_ring: bool,
-    },
-}
 
 impl Aggregate {
     /// Takes a batch that arrived at `now` on a stream.
     pub fn batch(&mut self, stream: &StreamId, batch: &Batch, now: Nanos) -> Result<Stored, BatchError> {
         let Some(node) = self.nodes.get_mut(&stream.node) else { return Ok(Stored::Void) };
         if (node.epoch, node.k, batch.k) != (stream.epoch, stream.k, stream.k) {
-            return Ok(Stored::Void);
+            if holds(Rule::VoidOlderStreams) || node.epoch != stream.epoch {
+                return Ok(Stored::Void);
+            }
+            end_stream(node, &mut self.tasks, &mut self.rows);
+            (node.k, node.chain) = (batch.k, batch.k);
         }
         if !node.open {
             return Err(BatchError::Forgotten(stream.node.to_string()));
         }
         node.heard = now;
-        let other_ring = batch.ring_id != self.ring_id;
-        if batch.n <= node.stored {
+        let other_ring = self.ring_id.contradicts(batch.ring_id);
+        if batch.n <= node.stored && holds(Rule::Numbers) {
             let ack = self.ack(&self.nodes[&stream.node], batch.n, now);
             return Ok(Stored::Acked { ack, n_samples: 0, repeat: true, other_ring });
         }
+        // A heartbeat tells of the same round again.
+        let is_new = batch.q > node.version.q || stream.epoch > node.version.epoch;
         let mut decoded = std::mem::take(&mut self.decoded);
         let checked = self.check(stream, batch).and_then(|intros| self.decode(stream, batch, &intros, &mut decoded));
         let applied = checked.map(|()| self.apply(stream, batch, &decoded, now));
         self.decoded = decoded;
         applied?;
         let node = &self.nodes[&stream.node];
-        let n_samples = node.tasks.len();
+        let n_tasks = node.handles.iter().filter(|place| matches!(place, Some(Ref::Task(_)))).count();
+        let n_samples = if is_new { n_tasks.saturating_sub(batch.unread.len()) } else { 0 };
         Ok(Stored::Acked { ack: self.ack(node, batch.n, now), n_samples, repeat: false, other_ring })
     }
 
     fn check<'b>(&self, stream: &StreamId, batch: &'b Batch) -> Result<BTreeMap<Handle, &'b Intro>, BatchError> {
         let node = &self.nodes[&stream.node];
-        if batch.base != node.chain {
+        if batch.base != node.chain && holds(Rule::Numbers) {
             return Err(BatchError::Baseline(batch.n));
         }
         let intros: BTreeMap<Handle, &Intro> = batch.intros.iter().map(|intro| (intro.handle, intro)).collect();
         if let Some(intro) = batch.intros.iter().find(|intro| *intro.subject.node_id() != stream.node) {
             return Err(BatchError::Foreign(stream.node.to_string(), intro.subject.node_id().to_string()));
+        }
+        // Task ids are unique in a swarm; two nodes that both have one are clones, of which the first stays.
+        let of_another = batch.intros.iter().find_map(|intro| match &intro.subject {
+            Subject::Task(meta) => {
+                let held = &self.tasks[*self.by_task.get(&meta.task_id)?];
+                let lives = held.hold.live && self.nodes.get(&held.meta.node_id).is_some_and(|node| node.open);
+                (lives && held.meta.node_id != stream.node).then(|| held.meta.node_id.to_string())
+            }
+            _ => None,
+        });
+        if let Some(other) = of_another {
+            return Err(BatchError::Foreign(stream.node.to_string(), other));
         }
         let new = |intro: &&&Intro| match &intro.subject {
             Subject::Task(meta) => !self.by_task.contains_key(&meta.task_id),
@@ -110,8 +88,8 @@ impl Aggregate {
             return Err(BatchError::Intro(batch.n));
         }
         let known = |handle: &Handle| intros.contains_key(handle) || node.place(*handle).is_some();
-        let unread = batch.unread.iter().map(|unread| &unread.handle);
-        let mut named = batch.moved.iter().chain(&batch.ended).chain(&batch.drop).chain(unread);
+        let late = batch.unread.iter().map(|unread| &unread.handle).chain(batch.aged.iter().map(|aged| &aged.handle));
+        let mut named = batch.moved.iter().chain(&batch.ended).chain(&batch.drop).chain(late);
         match named.find(|handle| !known(handle)) {
             Some(handle) => Err(BatchError::Handle(batch.n, *handle)),
             None => Ok(intros),
@@ -128,13 +106,13 @@ impl Aggregate {
         let node = &self.nodes[&stream.node];
         let (nothing, no_counts) = (Values::default(), Counts::default());
         let baseline = |handle: Handle| match intros.get(&handle).map(|intro| &intro.subject) {
-            Some(Subject::Task(_)) => Some(Baseline::Task(&nothing)),
+            Some(Subject::Task(_)) => Some(Baseline::Plain(&nothing)),
             Some(Subject::Row(_)) => Some(Baseline::Row(&nothing, &no_counts)),
-            Some(Subject::Node(_)) => Some(Baseline::Node),
+            Some(Subject::Node(_)) => Some(Baseline::Plain(node.figures(handle).unwrap_or(&nothing))),
             None => match node.place(handle)? {
-                Ref::Task(at) => Some(Baseline::Task(&self.tasks[at].values)),
+                Ref::Task(at) => Some(Baseline::Packed(&self.tasks[at].readings)),
                 Ref::Row(at) => Some(Baseline::Row(&self.rows[at].values, &self.rows[at].counts)),
-                Ref::Node => Some(Baseline::Node),
+                Ref::Node => node.figures(handle).map(Baseline::Plain),
             },
         };
         decoded.read(&node.layout, &batch.block, baseline).map_err(|error| BatchError::Decode(batch.n, error))
@@ -142,29 +120,40 @@ impl Aggregate {
 
     fn apply(&mut self, stream: &StreamId, batch: &Batch, decoded: &Decoded, now: Nanos) {
         self.void_older_epochs(stream);
-        for intro in &batch.intros {
-            self.introduce(stream, intro, batch.q, now);
+        let aged = batch.aged.iter().map(|aged| (aged.handle, batch.monotonic.saturating_sub(aged.age)));
+        let read_at: BTreeMap<Handle, Nanos> = aged.collect();
+        let read = |handle: Handle| read_at.get(&handle).copied().unwrap_or(batch.monotonic);
+        // Before an introduction ends an earlier incarnation, that one's last figures are taken.
+        let introduced: BTreeSet<Handle> = batch.intros.iter().map(|intro| intro.handle).collect();
+        let is_new = |change: &&codec::Change| !introduced.is_empty() && introduced.contains(&change.handle);
+        for change in decoded.changes.iter().filter(|change| !is_new(change)) {
+            self.change(stream, batch, decoded, change, (read(change.handle), now));
         }
-        for change in &decoded.changes {
-            self.change(stream, batch, decoded, change, now);
+        for intro in &batch.intros {
+            self.introduce(stream, intro, (batch.q, read(intro.handle)), now);
+        }
+        for change in decoded.changes.iter().filter(is_new) {
+            self.change(stream, batch, decoded, change, (read(change.handle), now));
         }
         for handle in &batch.moved {
             self.leave(stream, *handle);
         }
         for handle in &batch.ended {
-            self.end(stream, *handle, now);
+            self.end(stream, *handle, batch.q, now);
         }
         for handle in &batch.drop {
             self.forget(stream, *handle);
         }
-        self.mark_unread(stream, batch);
+        self.mark_late(stream, batch);
         let Some(node) = self.nodes.get_mut(&stream.node) else { return };
         if batch.q > node.version.q || stream.epoch > node.version.epoch {
             node.previous = std::mem::replace(&mut node.monotonic, batch.monotonic);
+            node.rounds.push(batch.monotonic, self.cfg.points);
         }
         node.version = Version { epoch: stream.epoch, q: batch.q };
         node.token = Some(batch.token.min(now));
         (node.arrived, node.sent_after) = (now, batch.sent_after);
+        node.pace = if batch.interval == 0 { node.interval } else { nanos(batch.interval) };
         node.stored = batch.n;
         node.chain = codec::chain(node.chain, batch.n, &batch.block);
     }
@@ -179,16 +168,21 @@ impl Aggregate {
         tasks.into_iter().for_each(|at| self.remove_task(at));
         rows.into_iter().for_each(|at| self.remove_row(at));
         if let Some(node) = self.nodes.get_mut(&stream.node) {
-            (node.meta, node.hold) = (None, Hold::default());
-            (node.monotonic, node.previous) = (0, 0);
+            (node.meta, node.hold, node.machine) = (None, Hold::default(), Machine::default());
+            (node.monotonic, node.previous, node.rounds) = (0, 0, Rounds::default());
         }
     }
 
-    fn introduce(&mut self, stream: &StreamId, intro: &Intro, q: u64, now: Nanos) {
+    fn introduce(&mut self, stream: &StreamId, intro: &Intro, read: (u64, Nanos), now: Nanos) {
         let place = match &intro.subject {
-            Subject::Task(meta) => Ref::Task(self.introduce_task(meta, q, now)),
+            Subject::Task(meta) => Ref::Task(self.introduce_task(stream, meta, read, now)),
             Subject::Row(meta) => Ref::Row(self.introduce_row(meta, now)),
-            Subject::Node(_) => Ref::Node,
+            Subject::Node(meta) => {
+                if let Some(node) = self.nodes.get_mut(&stream.node) {
+                    node.introduce(meta, intro.handle, read.0);
+                }
+                Ref::Node
+            }
         };
         let Some(node) = self.nodes.get_mut(&stream.node) else { return };
         let hold = match place {
@@ -200,11 +194,10 @@ impl Aggregate {
         let primary = hold.primary && hold.handle == Some(intro.handle);
         let old = std::mem::replace(hold, Hold { handle: Some(intro.handle), live: true, primary, ..Hold::default() });
         node.unbind(old.handle);
-        match (place, &intro.subject) {
-            (Ref::Task(at), _) => drop(node.tasks.insert(at)),
-            (Ref::Row(at), _) => drop(node.rows.insert(at)),
-            (Ref::Node, Subject::Node(meta)) => node.meta = Some(meta.clone()),
-            (Ref::Node, _) => {}
+        match place {
+            Ref::Task(at) => drop(node.tasks.insert(at)),
+            Ref::Row(at) => drop(node.rows.insert(at)),
+            Ref::Node => {}
         }
         let handle = intro.handle as usize;
         if node.handles.len() <= handle {
@@ -213,32 +206,38 @@ impl Aggregate {
         node.handles[handle] = Some(place);
     }
 
-    fn introduce_task(&mut self, meta: &Arc<TaskMeta>, q: u64, now: Nanos) -> usize {
+    fn introduce_task(
+        &mut self,
+        stream: &StreamId,
+        meta: &Arc<TaskMeta>,
+        (q, read): (u64, Nanos),
+        now: Nanos,
+    ) -> usize {
         if let Some(at) = self.by_task.get(&meta.task_id).copied() {
             let task = &mut self.tasks[at];
             if (&task.meta.node_id, &task.meta.service_id) == (&meta.node_id, &meta.service_id)
                 && task.meta.same_incarnation(meta)
             {
-                // The stream's baselines start from nothing, but the CPU time goes on from its newest reading.
+                // The stream's baselines start from nothing, but rates go on from its newest reading.
                 let node = &self.nodes[&meta.node_id];
-                if q > node.version_of(&task.hold).q {
-                    task.previous = task.values.get(CPU).map(|cpu| (node.read_at(&task.hold), cpu));
-                }
+                let before = match q > node.version_of(&task.hold).q && read > node.read_at(&task.hold) {
+                    true => task.readings.as_before(node.read_at(&task.hold)),
+                    false => task.readings.before(),
+                };
+                task.readings = Packed::of(&Values::default(), before.as_ref());
                 if task.meta != *meta {
                     task.meta = meta.clone();
                 }
-                task.values = Values::default();
                 return at;
             }
-            self.remember_ended(at, now);
+            self.remember_ended(stream, at, q, now);
         }
         let at = self.tasks.insert(Task {
             meta: self.sharing(meta),
             hold: Hold::default(),
-            values: Values::default(),
-            previous: None,
+            readings: Packed::default(),
             changed: 0,
-            points: VecDeque::new(),
+            history: History::default(),
         });
         self.by_task.insert(meta.task_id.clone(), at);
         self.by_service.entry(meta.service_id.clone()).or_default().insert(at);
@@ -282,13 +281,24 @@ impl Aggregate {
         at
     }
 
-    fn change(&mut self, stream: &StreamId, batch: &Batch, decoded: &Decoded, change: &codec::Change, now: Nanos) {
+    /// `read`: the shipper's clock at the reading; `now`: the own one.
+    fn change(
+        &mut self,
+        stream: &StreamId,
+        batch: &Batch,
+        decoded: &Decoded,
+        change: &codec::Change,
+        (read, now): (Nanos, Nanos),
+    ) {
         let Some(node) = self.nodes.get_mut(&stream.node) else { return };
         let Some(place) = node.place(change.handle) else { return };
         match place {
             Ref::Node => {
                 if let Some(primary) = change.role {
                     node.hold.primary = primary;
+                }
+                if let Some(values) = change.values.map(|at| &decoded.values[at]) {
+                    node.change(values, batch.q);
                 }
             }
             Ref::Task(at) => {
@@ -297,14 +307,20 @@ impl Aggregate {
                     task.hold.primary = primary;
                 }
                 if let Some(values) = change.values.map(|at| &decoded.values[at]) {
-                    if batch.q > task.changed {
-                        if !task.values.is_empty() {
-                            task.previous = task.values.get(CPU).map(|cpu| (node.read_at(&task.hold), cpu));
-                        }
+                    // A reading of before this round that is known already says nothing new about rates.
+                    let again = read < batch.monotonic && read <= node.read_at(&task.hold);
+                    let new = batch.q > task.changed && !again;
+                    let before = match new && !task.readings.is_empty() {
+                        true => task.readings.as_before(node.read_at(&task.hold)),
+                        false => task.readings.before(),
+                    };
+                    task.readings = Packed::of(values, before.as_ref());
+                    if new {
                         task.changed = batch.q;
                     }
-                    task.values.clone_from(values);
-                    remember(&mut task.points, self.cfg.points, batch.monotonic, values);
+                    if self.cfg.points > 0 {
+                        task.history.reads(&node.rounds, batch.monotonic, read, values);
+                    }
                 }
             }
             Ref::Row(at) => {
@@ -329,7 +345,7 @@ impl Aggregate {
     fn leave(&mut self, stream: &StreamId, handle: Handle) {
         let Some(node) = self.nodes.get_mut(&stream.node) else { return };
         match node.place(handle) {
-            Some(Ref::Task(at)) => self.tasks[at].hold.leave(node),
+            Some(Ref::Task(at)) => self.tasks[at].leave(node),
             Some(Ref::Row(at)) => self.rows[at].hold.leave(node),
             Some(Ref::Node) => {
                 let mut hold = std::mem::take(&mut node.hold);
@@ -340,71 +356,84 @@ impl Aggregate {
         }
     }
 
-    fn end(&mut self, stream: &StreamId, handle: Handle, now: Nanos) {
+    fn end(&mut self, stream: &StreamId, handle: Handle, q: u64, now: Nanos) {
         match self.nodes[&stream.node].place(handle) {
-            Some(Ref::Task(at)) => self.remember_ended(at, now),
+            Some(Ref::Task(at)) => self.remember_ended(stream, at, q, now),
             _ => self.forget(stream, handle),
         }
     }
 
-    /// A dropped key is forgotten; one that was introduced again under another handle has left this one.
+    /// A dropped key is forgotten, but for a task's history; one that was introduced again under another handle has left
+    /// this one.
     fn forget(&mut self, stream: &StreamId, handle: Handle) {
-        match self.nodes[&stream.node].place(handle) {
+        let Some(node) = self.nodes.get_mut(&stream.node) else { return };
+        match node.place(handle) {
+            Some(Ref::Task(at)) if self.cfg.points > 0 => {
+                let task = &mut self.tasks[at];
+                task.leave(node);
+                node.unbind(task.hold.handle.take());
+                task.hold.dropped = true;
+            }
             Some(Ref::Task(at)) => self.remove_task(at),
             Some(Ref::Row(at)) => self.remove_row(at),
             Some(Ref::Node) => {
-                if let Some(node) = self.nodes.get_mut(&stream.node) {
-                    node.unbind(Some(handle));
-                    (node.meta, node.hold) = (None, Hold::default());
-                }
+                node.unbind(Some(handle));
+                (node.meta, node.hold, node.machine) = (None, Hold::default(), Machine::default());
             }
             None => {}
         }
     }
 
-    fn remember_ended(&mut self, at: usize, now: Nanos) {
+    /// A task that is over by round `q` of a stream: the last figures of a live one came with that round.
+    fn remember_ended(&mut self, stream: &StreamId, at: usize, q: u64, now: Nanos) {
         let Some(task) = self.tasks.get(at) else { return };
-        let version = self.nodes.get(&task.meta.node_id).map(|node| node.version_of(&task.hold)).unwrap_or_default();
-        let (meta, values) = (task.meta.clone(), task.values.clone());
-        self.ended.push_back(EndedTask { meta, values, version, at: now });
+        let version = match task.hold.live && task.meta.node_id == stream.node {
+            true => Version { epoch: stream.epoch, q },
+            false => self.nodes.get(&task.meta.node_id).map(|node| node.version_of(&task.hold)).unwrap_or_default(),
+        };
+        let (meta, readings) = (task.meta.clone(), task.readings.clone());
+        self.ended.push_back(EndedTask { meta, readings, version, at: now });
         if self.ended.len() > self.cfg.max_tasks {
             self.ended.pop_front();
         }
         self.remove_task(at);
     }
 
-    fn mark_unread(&mut self, stream: &StreamId, batch: &Batch) {
+    /// What of a batch was not read in its round; the rest was.
+    fn mark_late(&mut self, stream: &StreamId, batch: &Batch) {
         let Some(node) = self.nodes.get_mut(&stream.node) else { return };
-        let unread = batch.unread.iter().map(|unread| unread.handle).collect();
-        let before = std::mem::replace(&mut node.unread, unread);
-        let read = before.into_iter().map(|handle| (handle, None));
-        for (handle, age) in read.chain(batch.unread.iter().map(|unread| (unread.handle, Some(unread.age)))) {
+        let unread = batch.unread.iter().map(|unread| (unread.handle, (Some(unread.age), 0)));
+        let aged = batch.aged.iter().map(|aged| (aged.handle, (None, aged.age)));
+        let late: BTreeMap<Handle, (Option<Millis>, Nanos)> = unread.chain(aged).collect();
+        let before = std::mem::replace(&mut node.late, late.keys().copied().collect());
+        let in_time = before.into_iter().filter(|handle| !late.contains_key(handle)).map(|handle| (handle, (None, 0)));
+        for (handle, (unread, aged)) in in_time.chain(late.iter().map(|(handle, how)| (*handle, *how))) {
             let hold = match node.place(handle) {
-                Some(Ref::Task(at)) => &mut self.tasks[at].hold,
+                Some(Ref::Task(at)) => {
+                    let task = &mut self.tasks[at];
+                    // Read anew, with nothing changed: idle since the reading before.
+                    let (before, read) = (node.read_at(&task.hold), batch.monotonic.saturating_sub(aged));
+                    if aged > 0 && task.hold.live && read > before && task.changed != batch.q {
+                        let newest = task.readings.newest();
+                        task.readings = Packed::of(&newest, Previous::of(before, &newest).as_ref());
+                    }
+                    if unread.is_some() {
+                        task.history.stops(&node.rounds, batch.monotonic);
+                    } else if task.hold.live && task.history.is_stopped() {
+                        task.history.reads(&node.rounds, batch.monotonic, read, &task.readings.newest());
+                    }
+                    &mut task.hold
+                }
                 Some(Ref::Row(at)) => &mut self.rows[at].hold,
                 Some(Ref::Node) => &mut node.hold,
                 None => continue,
             };
             if hold.live {
-                hold.unread = age;
-                hold.read = batch.monotonic.saturating_sub(age.unwrap_or(0).saturating_mul(1_000_000));
+                let age = unread.unwrap_or(0).saturating_mul(1_000_000).saturating_add(aged);
+                let read = batch.monotonic.saturating_sub(age);
+                let is_apart = unread.is_some() || aged > 0;
+                hold.apart = is_apart.then(|| Box::new(Apart { unread, aged, read, ..Apart::default() }));
             }
         }
     }
-}
-
-/// The values of level `docker`, in the order of their numbers.
-fn remember(points: &mut VecDeque<Dot>, max: usize, monotonic: Nanos, values: &Values) {
-    if max == 0 {
-        return;
-    }
-    let mask = Level::Docker.mask();
-    let mut dot = Dot { monotonic, present: values.present() & mask, values: [0; N_POINT] };
-    for (slot, stat) in dot.values.iter_mut().zip(crate::model::bits(mask)) {
-        *slot = values.or_zero(stat);
-    }
-    if points.len() >= max {
-        points.pop_front();
-    }
-    points.push_back(dot);
 }

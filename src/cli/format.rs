@@ -39,12 +39,35 @@ pub fn printable(text: &str) -> String {
     for c in text.chars() {
         let plain = match c {
             ' '..='~' => true,
+            '\u{2581}'..='\u{2588}' => true, // bars
             '\u{a1}'..'\u{590}' | '\u{2010}'..'\u{2300}' => c.escape_debug().len() == 1,
             _ => false,
         };
         if plain { shown.push(c) } else { shown.extend(c.escape_unicode()) }
     }
     shown
+}
+
+/// A text of the network as another program may read it: what is a character stays, what a terminal obeys (control
+/// characters, line breaks of any kind, reordering) stands as its code.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let obeyed = c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if obeyed { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// JSON on one line with nothing in it that a terminal obeys: such characters can only stand within its strings.
+pub fn plain(document: &str) -> String {
+    let mut line = String::with_capacity(document.len());
+    for c in document.chars() {
+        let obeyed = c.is_control()
+            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+        if obeyed { line += &format!("\\u{:04x}", u32::from(c)) } else { line.push(c) }
+    }
+    line
 }
 
 fn scaled(mut value: f64, base: f64, digits: usize, units: [&str; 9]) -> String {
@@ -143,6 +166,7 @@ mod tests {
     fn nothing_a_terminal_obeys_is_printable() {
         assert_eq!(printable("shop_web.1 (naïve – ≤ 2 s)…"), "shop_web.1 (naïve – ≤ 2 s)…");
         assert_eq!(printable("a\x1b[2Jb\n\u{9b}\u{7f}"), r"a\u{1b}[2Jb\u{a}\u{9b}\u{7f}");
+        assert_eq!(visible("漢\u{202e}e\u{301}\u{2028}\n\u{9b}"), "漢\\u{202e}e\u{301}\\u{2028}\\u{a}\\u{9b}");
         assert_eq!(printable("\u{202e}x\u{200b}e\u{301}漢"), r"\u{202e}x\u{200b}e\u{301}\u{6f22}");
     }
 }

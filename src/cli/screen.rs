@@ -1,12 +1,13 @@
 //! Where lines are printed: a terminal redrawn in place, a terminal once, or anything else as plain text.
 //!
 //! A frame is one write, from the top left corner, each line erasing what stood behind it: nothing flickers. The
-//! cursor is hidden while the table lives and is back when a [`Screen`] is dropped. What is no terminal never gets an
-//! escape code.
+//! cursor is hidden while the table lives and is back when a [`Screen`] is left or dropped. What is no terminal never
+//! gets an escape code.
 
 use crate::cli::table::{Line, Space, Style};
 use rustix::termios::tcgetwinsize;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 
 /// Standard output.
 #[derive(Debug)]
@@ -29,6 +30,11 @@ impl Screen {
     /// Whether it is redrawn in place.
     pub fn is_live(&self) -> bool {
         self.live
+    }
+
+    /// Whether colours may be used.
+    pub fn has_colours(&self) -> bool {
+        self.colours
     }
 
     /// What fits on it now.
@@ -63,33 +69,61 @@ impl Screen {
         self.print(&text)
     }
 
+    /// Gives the terminal back as it was, with the last table on it; the next [`show`](Screen::show) takes it again.
+    ///
+    /// # Errors
+    /// What writing fails with.
+    pub fn leave(&mut self) -> io::Result<()> {
+        if self.live && self.drawn {
+            self.drawn = false;
+            self.print("\x1b[?25h")?;
+        }
+        Ok(())
+    }
+
     /// Prints a text as it is.
     ///
     /// # Errors
     /// What writing fails with.
     pub fn print(&mut self, text: &str) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.flush()
+        write(io::stdout(), text)
     }
+}
+
+/// Writes a text at once, past the buffers of the standard library, which would break it at its last line.
+///
+/// # Errors
+/// What writing fails with.
+pub fn write(to: impl AsFd, text: &str) -> io::Result<()> {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        match rustix::io::retry_on_intr(|| rustix::io::write(&to, rest))? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => rest = &rest[written..],
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        if self.live && self.drawn {
-            self.print("\x1b[?25h").unwrap_or(()); // the terminal is gone, then so is its cursor
-        }
+        self.leave().unwrap_or(()); // the terminal is gone, then so is its cursor
     }
 }
 
 fn plain(lines: &[Line], colours: bool) -> String {
-    lines.iter().map(|line| painted(line, colours) + "\n").collect()
+    lines.iter().fold(String::new(), |mut text, line| {
+        paint(&mut text, line, colours);
+        text.push('\n');
+        text
+    })
 }
 
-fn frame(lines: &[Line], width: Option<usize>, colours: bool) -> String {
+/// The bytes of one frame of a table that is redrawn in place.
+pub fn frame(lines: &[Line], width: Option<usize>, colours: bool) -> String {
     let mut frame = String::from("\x1b[H");
     for line in lines {
-        frame += &painted(line, colours);
+        paint(&mut frame, line, colours);
         // After a full line the cursor still stands on its last character, which erasing would take.
         if width.is_none_or(|width| line.text.chars().count() < width) {
             frame += "\x1b[K";
@@ -99,18 +133,21 @@ fn frame(lines: &[Line], width: Option<usize>, colours: bool) -> String {
     frame + "\x1b[J"
 }
 
-fn painted(line: &Line, colours: bool) -> String {
+fn paint(text: &mut String, line: &Line, colours: bool) {
     let code = match line.style {
         Style::Plain | Style::Note => "",
         Style::Heading => "1",
         Style::Partial => "33",
         Style::Stale => "2",
         Style::Alarm => "1;33",
+        Style::Selected => "7",
     };
     if colours && !code.is_empty() && !line.text.is_empty() {
-        format!("\x1b[{code}m{}\x1b[0m", line.text)
+        for part in ["\x1b[", code, "m", &line.text, "\x1b[0m"] {
+            text.push_str(part);
+        }
     } else {
-        line.text.clone()
+        text.push_str(&line.text);
     }
 }
 
@@ -130,6 +167,15 @@ mod tests {
             "\x1b[H\x1b[1mNAME\x1b[0m\x1b[K\nweb.1\n\x1b[J",
             "web.1 fills its line"
         );
+    }
+
+    #[test]
+    fn a_frame_is_one_write() {
+        let (ours, theirs) = std::os::unix::net::UnixDatagram::pair().unwrap(); // which keeps writes apart
+        let text = frame(&lines(), Some(80), true);
+        write(&theirs, &text).unwrap();
+        let mut read = [0; 1000];
+        assert_eq!(ours.recv(&mut read).unwrap(), text.len());
     }
 
     #[test]

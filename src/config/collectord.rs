@@ -2,10 +2,12 @@
 
 use super::Mistakes;
 use super::members::{Address, MemberAddr, Members};
-use super::read::{self, Section, wrong};
-use super::value::{choice, count, duration, listen, log, name, size};
+use super::read::{self, Section, Wrong, wrong};
+use super::value::{apart, choice, count, duration, engine_or_none, listen, log, name, size};
 use crate::model::{MemberId, NodeId};
+use crate::shard::MAX_REPLICAS;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ pub struct Collectord {
     pub api: Option<SocketAddr>,
     /// Where `/metrics` listens, if anywhere.
     pub metrics: Option<SocketAddr>,
+    /// The socket of a manager's engine, if Swarm is to be asked.
+    pub swarm_engine: Option<PathBuf>,
     pub points: usize,
     pub ended_keep: Duration,
     pub stale_keep: Duration,
@@ -91,13 +95,16 @@ impl Collectord {
     pub(super) fn read(s: &mut Section<'_>, host: &MemberId) -> Collectord {
         let member = s.read("member", host.clone(), name(MemberId::new));
         let mut collectord = Collectord {
-            members: s.section("members", |s| Members::read(s, &member, Members::Static(Vec::new()), 0)),
+            members: s.section_like("members", Members::INSTEAD, |s| {
+                Members::read(s, &member, Members::Static(Vec::new()), 0)
+            }),
             member,
             node: s.optional("node", name(NodeId::new)),
             roles: roles(s),
-            replicas: s.read("replicas", 1, count(1..=1)),
+            replicas: s.read("replicas", 1, count(1..=MAX_REPLICAS)),
             api: s.section("api", |s| s.read("listen", Some(API), listen)),
             metrics: s.section("metrics", |s| s.read("listen", Some(METRICS), listen)),
+            swarm_engine: s.section("swarm", |s| s.read("engine", None, engine_or_none)),
             points: s.read("points", 30, count(0..=3_600)),
             ended_keep: s.read("ended_keep", secs(600), duration(secs(1)..=secs(86_400))),
             stale_keep: s.read("stale_keep", secs(600), duration(secs(1)..=secs(86_400))),
@@ -115,19 +122,49 @@ impl Collectord {
 
     /// What holds between keys.
     fn check(&self, s: &Section<'_>) {
+        if let Err(wrong) = apart(self.api, self.metrics) {
+            s.refuse_below(if s.has("metrics") { "metrics" } else { "api" }, "listen", wrong);
+        }
+        if self.is(Role::Collector) && self.api.is_none() && s.is_right("roles") {
+            let remedy = "give it an address, or take `collector` out of `roles`";
+            s.refuse_below("api", "listen", wrong("a collector that nobody can send to", remedy));
+        }
         let Members::Static(list) = &self.members else { return };
-        if !s.is_right("members") {
+        if !s.is_right("members") || !s.is_right("roles") {
             return;
         }
         if list.is_empty() && !self.is(Role::Collector) {
             let key = if s.has("members") { "members" } else { "roles" };
             s.refuse(key, wrong("a router without members", "list the collectors it is to ask under `members`"));
         }
-        if !list.is_empty() && self.is(Role::Collector) && !list.iter().any(|m| m.id == self.member) {
-            let key = if s.has("member") { "member" } else { "members" };
-            let problem = format!("this collector's id {} is not among the members", self.member);
-            s.refuse(key, wrong(problem, "list it, or write `member:` as it is listed"));
+        if let Some(wrong) = self.left_out(list).filter(|_| !list.is_empty()) {
+            s.refuse(if s.has("member") { "member" } else { "members" }, wrong);
+        } else if let Some(wrong) = self.at_anothers(list) {
+            s.refuse_below("api", "listen", wrong);
         }
+    }
+
+    /// What is wrong with this collector's place among the members of a file, for people: nobody sends to one that is not
+    /// there.
+    pub fn misplaced(&self, list: &[MemberAddr]) -> Option<String> {
+        let wrong = self.left_out(list).or_else(|| self.at_anothers(list))?;
+        Some(format!("{}: {}", wrong.problem, wrong.remedy))
+    }
+
+    fn left_out(&self, list: &[MemberAddr]) -> Option<Wrong> {
+        let out = self.is(Role::Collector) && !list.iter().any(|member| member.id == self.member);
+        let problem = || format!("this collector's id {} is not among the members", self.member);
+        out.then(|| wrong(problem(), "list it, or write `member:` as it is listed"))
+    }
+
+    fn at_anothers(&self, list: &[MemberAddr]) -> Option<Wrong> {
+        let api = self.api.filter(|_| self.is(Role::Collector))?;
+        let here = |addr: &Address| addr.host.parse() == Ok(api.ip()) && addr.port == api.port();
+        let other = list.iter().find(|member| here(&member.addr) && member.id != self.member)?;
+        let own = list.iter().find(|member| member.id == self.member)?;
+        let problem =
+            format!("{api} is the address of member {}; this is {}, listed at {}", other.id, own.id, own.addr);
+        Some(wrong(problem, format!("write `member: {}`, or listen at {}", other.id, own.addr)))
     }
 
     /// An empty list means this collector alone.
@@ -159,7 +196,7 @@ fn roles(s: &mut Section<'_>) -> Vec<Role> {
     let Some(list) = s.get("roles") else { return vec![Role::Collector, Role::Router] };
     let mut roles = Vec::new();
     let items = list.items();
-    if items.is_empty() {
+    if items.is_empty() && list.is_list() {
         list.refuse(wrong("no role", "write [collector, router], or one of them"));
     }
     for item in items {

@@ -59,6 +59,11 @@ pub struct Dns {
     pub every: Duration,
     /// A member is gone after so many answers in a row without it.
     pub misses: u32,
+    /// At the start no ring is made of fewer members, so that a swarm that comes up does not shuffle its keys through
+    /// rings of one, two, three members …
+    pub wait_for_members: usize,
+    /// … for so long at most.
+    pub wait_at_most: Duration,
 }
 
 /// Reads a watched file of members: a YAML list of `{id, addr, node?}`.
@@ -67,6 +72,9 @@ pub fn parse_members(text: &str) -> Result<Vec<MemberAddr>, Mistakes> {
 }
 
 impl Members {
+    /// How a section of members is written.
+    pub(super) const INSTEAD: &str = "`static: [{id: c1, addr: 10.0.0.1:7770}]`, `file: /path` or `dns: {name: …}`";
+
     /// Reads a `members:` section. `local` is the id of a member on a loopback address that has none of its own; a list
     /// has `least` members or more.
     pub(super) fn read(section: &mut Section<'_>, local: &MemberId, default: Members, least: usize) -> Members {
@@ -74,9 +82,17 @@ impl Members {
         if given > 1 {
             section.refuse("", wrong("several sources of members", "keep one of static, file and dns"));
         }
+        for key in ["wait_for_members", "wait_at_most"] {
+            if !section.has(key) {
+                continue;
+            }
+            section.get(key);
+            let problem = "only DNS is waited for; a list or a file names all members before any of them runs";
+            section.refuse(key, wrong(problem, "take it out, or write it below `dns:`"));
+        }
         let listed = section.get("static").map(|list| Members::Static(members(&list, Some(local), least)));
         let file = section.optional("file", path).map(Members::File);
-        let dns = section.get("dns").map(|value| value.section(Dns::read));
+        let dns = section.get("dns").map(|value| value.section_like("`dns: {name: tasks.collectord}`", Dns::read));
         listed.or(file).or(dns.map(Members::Dns)).unwrap_or(default)
     }
 }
@@ -84,11 +100,32 @@ impl Members {
 impl Dns {
     fn read(section: &mut Section<'_>) -> Dns {
         Dns {
-            name: section.required("name", text).unwrap_or_default(),
+            name: section.required("name", host_name).unwrap_or_default(),
             port: section.read("port", 7770, count(1..=u16::MAX)),
             every: section.read("every", secs(5), duration(secs(1)..=secs(300))),
             misses: section.read("misses", 3, count(1..=100)),
+            wait_for_members: section.read("wait_for_members", 1, count(1..=MAX_MEMBERS)),
+            wait_at_most: section.read("wait_at_most", secs(30), duration(secs(0)..=secs(600))),
         }
+    }
+}
+
+/// A name that can be looked up: RFC 1123's, underscores allowed as in Swarm's services; or an address.
+fn host_name(node: &super::tree::Node) -> Result<String, Wrong> {
+    let text = text(node)?;
+    if text.parse::<IpAddr>().is_ok() {
+        return Ok(text);
+    }
+    if let Some((name, port)) = text.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()) {
+        return Err(wrong(format!("{text:?} has a port in it"), format!("write `name: {name}` and `port: {port}`")));
+    }
+    let fits = |label: &str| {
+        let word = label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        word && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    match text.len() <= 253 && text.strip_suffix('.').unwrap_or(&text).split('.').all(fits) {
+        true => Ok(text),
+        false => Err(wrong(format!("{text:?} is no name to look up"), "write one as in tasks.collectord")),
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn parse_noting_keys<T>(
         (Err(Mistakes { list: vec![Mistake { line, column, place, problem, remedy }], more: 0 }), Vec::new())
     };
     if text.len() > MAX_TEXT {
-        return whole(1, 1, format!("{} bytes of YAML", text.len()), "256 KiB are allowed");
+        return whole(1, 1, format!("{} bytes of YAML", text.len()), &format!("{MAX_TEXT} (256 KiB) are allowed"));
     }
     let root = match tree::parse(text) {
         Ok(root) => root,
@@ -127,16 +127,17 @@ impl<'a> Value<'a> {
     }
     /// Reads it as a section of keys; what is none is a mistake and read as an empty one.
     pub(super) fn section<T>(self, read: impl FnOnce(&mut Section<'a>) -> T) -> T {
+        let here = if self.spot.place.is_empty() { "the text" } else { "it" };
+        self.section_like(&format!("{here} as `key: value` lines"), read)
+    }
+    /// The same, with what to write instead of what is no section.
+    pub(super) fn section_like<T>(self, instead: &str, read: impl FnOnce(&mut Section<'a>) -> T) -> T {
         let is_none = !matches!(self.node, Node::Map(_) | Node::Null);
         let entries: &[(String, Node)] = match self.node {
             Node::Map(entries) => entries,
             Node::Null => &[],
             other => {
-                let here = if self.spot.place.is_empty() { "the text" } else { "it" };
-                self.refuse(wrong(
-                    format!("{} where keys belong", kind(other)),
-                    format!("write {here} as `key: value` lines"),
-                ));
+                self.refuse(wrong(format!("{} where keys belong", kind(other)), format!("write {instead}")));
                 &[]
             }
         };
@@ -202,6 +203,16 @@ impl<'a> Section<'a> {
         let absent = Value { node: &Node::Null, spot: self.spot.key(0, key), findings: self.findings };
         self.get(key).unwrap_or(absent).section(read)
     }
+    /// The same, with what to write instead of what is no section.
+    pub(super) fn section_like<T>(
+        &mut self,
+        key: &'static str,
+        instead: &str,
+        read: impl FnOnce(&mut Section<'a>) -> T,
+    ) -> T {
+        let absent = Value { node: &Node::Null, spot: self.spot.key(0, key), findings: self.findings };
+        self.get(key).unwrap_or(absent).section_like(instead, read)
+    }
     /// Whether a key was given a value.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|(name, node)| name == key && *node != Node::Null)
@@ -210,6 +221,23 @@ impl<'a> Section<'a> {
     pub(super) fn refuse(&self, key: &str, wrong: Wrong) {
         let entry = self.entries.iter().position(|(name, _)| name == key);
         let spot = entry.map_or_else(|| self.spot.clone(), |entry| self.spot.key(entry, key));
+        self.findings.borrow_mut().wrong.push((spot, wrong));
+    }
+
+    /// The same at a key of a section below, or at that section, or here, where they are left out.
+    pub(super) fn refuse_below(&self, section: &str, key: &str, wrong: Wrong) {
+        let below = self.entries.iter().position(|(name, _)| name == section);
+        let spot = below.map_or_else(
+            || self.spot.clone(),
+            |entry| {
+                let spot = self.spot.key(entry, section);
+                let keys = match &self.entries[entry].1 {
+                    Node::Map(keys) => keys.iter().position(|(name, _)| name == key),
+                    _ => None,
+                };
+                keys.map_or(spot.clone(), |at| spot.key(at, key))
+            },
+        );
         self.findings.borrow_mut().wrong.push((spot, wrong));
     }
 

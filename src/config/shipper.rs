@@ -2,10 +2,10 @@
 
 use super::Mistakes;
 use super::members::{Address, MemberAddr, Members};
-use super::read::{self, Section, Wrong, wrong};
-use super::tree::Node;
-use super::value::{choice, count, duration, listen, log, path, shown, size, text, word};
+use super::read::{self, Section, wrong};
+use super::value::{apart, choice, count, duration, engine, listen, log, path, shown, size, word};
 use crate::model::{MAX_LABELS, MemberId};
+use crate::shard::MAX_REPLICAS;
 use crate::stat::Level;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -91,12 +91,12 @@ impl Shipper {
             labels: labels(s),
             host_proc: s.read("host_proc", "/proc".into(), path),
             host_sys: s.read("host_sys", "/sys".into(), path),
-            replicas: s.read("replicas", 1, count(1..=1)),
+            replicas: s.read("replicas", 1, count(1..=MAX_REPLICAS)),
             takeover_after: s.read("takeover_after", secs(3), duration(ms(200)..=secs(600))),
             max_round_trip: s.read("max_round_trip", ms(500), duration(ms(1)..=secs(60))),
             row_keep: s.read("row_keep", secs(86_400), duration(secs(60)..=secs(30 * 86_400))),
             max_catch_up: s.read("max_catch_up", secs(120), duration(secs(10)..=secs(3_600))),
-            members: s.section("members", |s| Members::read(s, host, local, 1)),
+            members: s.section_like("members", Members::INSTEAD, |s| Members::read(s, host, local, 1)),
             api: s.section("api", |s| s.read("listen", Some(API), listen)),
             metrics: s.section("metrics", |s| s.read("listen", Some(METRICS), listen)),
             limits: s.section("limits", |s| ShipperLimits {
@@ -111,12 +111,24 @@ impl Shipper {
 
     /// What holds between keys.
     fn check(&self, s: &Section<'_>) {
+        if let Err(wrong) = apart(self.api, self.metrics) {
+            s.refuse_below(if s.has("metrics") { "metrics" } else { "api" }, "listen", wrong);
+        }
+        // Else a row would go with what it had not handed over. Amounts are dropped by age in quarters.
+        let least = self.max_catch_up * 5 / 4;
+        if self.row_keep < least {
+            let key = if s.has("row_keep") { "row_keep" } else { "max_catch_up" };
+            let problem =
+                format!("row_keep {} is below 5/4 of max_catch_up {}", shown(self.row_keep), shown(self.max_catch_up));
+            s.refuse(key, wrong(problem, format!("write row_keep: {} or more", shown(least))));
+        }
         // LEDGER 18: else a role ends before the batch that renews it can have gone out and come back.
         let least = 2 * self.interval + 2 * self.max_round_trip;
         if self.takeover_after < least {
             let key = ["takeover_after", "interval", "max_round_trip"].into_iter().find(|key| s.has(key));
+            let of = if key == Some("takeover_after") { "" } else { "takeover_after " };
             let problem = format!(
-                "takeover_after {} is below 2 × interval {} + 2 × max_round_trip {}",
+                "{of}{} is below 2 × interval {} + 2 × max_round_trip {}",
                 shown(self.takeover_after),
                 shown(self.interval),
                 shown(self.max_round_trip)
@@ -130,15 +142,6 @@ impl Shipper {
 }
 
 const LEVELS: &[(&str, Level)] = &[("docker", Level::Docker), ("standard", Level::Standard), ("all", Level::All)];
-
-/// The path of `unix:///path`.
-fn engine(node: &Node) -> Result<PathBuf, Wrong> {
-    let text = text(node)?;
-    match text.strip_prefix("unix://") {
-        Some(path) if path.starts_with('/') => Ok(path.into()),
-        _ => Err(wrong(format!("{text:?} is no engine socket"), "write unix:///var/run/docker.sock")),
-    }
-}
 
 /// The container labels to carry: a bounded, duplicate-free whitelist.
 fn labels(s: &mut Section<'_>) -> Vec<Arc<str>> {

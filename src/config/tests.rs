@@ -105,7 +105,14 @@ fn a_role_must_outlive_two_intervals_and_two_round_trips() {
 #[test]
 fn members_come_from_one_source() {
     let dns = collectord("members: {dns: {name: tasks.collectord}}").unwrap().members;
-    let expected = Dns { name: "tasks.collectord".into(), port: 7770, every: Duration::from_secs(5), misses: 3 };
+    let expected = Dns {
+        name: "tasks.collectord".into(),
+        port: 7770,
+        every: Duration::from_secs(5),
+        misses: 3,
+        wait_for_members: 1,
+        wait_at_most: Duration::from_secs(30),
+    };
     assert_eq!(dns, Members::Dns(expected));
     let file = shipper("members: {file: /etc/members.yaml}").unwrap().members;
     assert_eq!(file, Members::File("/etc/members.yaml".into()));
@@ -154,6 +161,65 @@ fn mistakes_are_told_up_to_a_bound() {
     let mistakes = shipper(&text).unwrap_err();
     assert_eq!((mistakes.list.len(), mistakes.more), (50, 30));
     assert_eq!(mistakes.list[49].line, 50);
+}
+
+#[test]
+fn a_slip_is_told_once_with_what_to_write() {
+    for (text, expected) in [
+        ("roles: router", "roles: \"router\" where a list belongs; write [a, b], or a `- ` line for each"),
+        (
+            "members: []",
+            "members: a list where keys belong; write `static: [{id: c1, addr: 10.0.0.1:7770}]`, `file: /path` or `dns: {name: …}`",
+        ),
+        (
+            "members: {dns: tasks.c}",
+            "members.dns: \"tasks.c\" where keys belong; write `dns: {name: tasks.collectord}`",
+        ),
+        (
+            "api: {listen: 127.0.0.1:7771}",
+            "api.listen: the API (127.0.0.1:7771) and /metrics (127.0.0.1:7771) on one port; write another port, or none",
+        ),
+        (
+            "metrics: {listen: 0.0.0.0:7770}",
+            "metrics.listen: the API (127.0.0.1:7770) and /metrics (0.0.0.0:7770) on one port; write another port, or none",
+        ),
+        (
+            "api: {listen: none}",
+            "api.listen: a collector that nobody can send to; give it an address, or take `collector` out of `roles`",
+        ),
+        (
+            "members: {wait_for_members: 3, static: [{id: host-1, addr: 10.0.0.1:7770}]}",
+            "members.wait_for_members: only DNS is waited for; a list or a file names all members before any of them runs; take it out, or write it below `dns:`",
+        ),
+        (
+            "members: {file: /m.yaml, wait_at_most: 9s}",
+            "members.wait_at_most: only DNS is waited for; a list or a file names all members before any of them runs; take it out, or write it below `dns:`",
+        ),
+        (
+            "members: {dns: {name: 'tasks.c:7770'}}",
+            "members.dns.name: \"tasks.c:7770\" has a port in it; write `name: tasks.c` and `port: 7770`",
+        ),
+        (
+            "members: {dns: {name: -bad..name}}",
+            "members.dns.name: \"-bad..name\" is no name to look up; write one as in tasks.collectord",
+        ),
+        (
+            "{member: a, members: {static: [{id: a, addr: 127.0.0.1:1}, {id: b, addr: 127.0.0.1:2}]}, api: {listen: 127.0.0.1:2}}",
+            "api.listen: 127.0.0.1:2 is the address of member b; this is a, listed at 127.0.0.1:1; write `member: b`, or listen at 127.0.0.1:1",
+        ),
+        (
+            "{member: c, members: {static: [{id: a, addr: 127.0.0.1:1}]}}",
+            "member: this collector's id c is not among the members; list it, or write `member:` as it is listed",
+        ),
+        ("query_deadline: 0s", "query_deadline: 0s is out of bounds; write from 50ms to 1m"),
+    ] {
+        let mistake = the_mistake(collectord(text));
+        assert!(mistake.ends_with(expected), "{text}: {mistake}");
+    }
+    assert!(collectord("{api: {listen: 127.0.0.1:1}, metrics: {listen: 127.0.0.2:1}}").is_ok());
+    assert!(collectord("{roles: [router], api: {listen: none}, members: {file: /m}}").is_ok());
+    let mistake = the_mistake(shipper("takeover_after: 1s"));
+    assert!(mistake.contains("takeover_after: 1s is below"), "{mistake}");
 }
 
 mod any_text {

@@ -111,13 +111,27 @@ fn quantity(node: &Node, units: &[(&str, u64)]) -> Option<u64> {
 
 /// A quantity in the largest unit that divides it.
 fn unit_text(amount: u64, units: &[(&str, u64)]) -> String {
-    let (unit, factor) = units.iter().rev().find(|(_, factor)| amount.is_multiple_of(*factor)).unwrap_or(&units[0]);
+    // Nothing is so many of every unit; the second is the one that people write.
+    let divides = |(_, factor): &&(&str, u64)| amount != 0 && amount.is_multiple_of(*factor);
+    let (unit, factor) = units.iter().rev().find(divides).unwrap_or(&units[1]);
     format!("{}{unit}", amount / factor)
 }
 
 /// A duration as it is written in a config.
 pub(super) fn shown(duration: Duration) -> String {
     unit_text(duration.as_millis().try_into().unwrap_or(u64::MAX), &DURATIONS)
+}
+
+/// That two places do not listen on one port.
+pub(super) fn apart(api: Option<SocketAddr>, metrics: Option<SocketAddr>) -> Result<(), Wrong> {
+    let (Some(api), Some(metrics)) = (api, metrics) else { return Ok(()) };
+    let one_place = api.ip() == metrics.ip() || api.ip().is_unspecified() || metrics.ip().is_unspecified();
+    match one_place && api.port() == metrics.port() && api.port() != 0 {
+        true => {
+            Err(wrong(format!("the API ({api}) and /metrics ({metrics}) on one port"), "write another port, or none"))
+        }
+        false => Ok(()),
+    }
 }
 
 /// An address to listen on, or `none`.
@@ -157,4 +171,18 @@ pub(super) fn log(node: &Node) -> Result<Arc<str>, Wrong> {
         let remedy = format!("write one of {}, or `info,swarmstats::router=debug`", LEVELS.join(", "));
         Err(wrong(format!("{text:?} is no log filter"), remedy))
     }
+}
+
+/// The path of an engine's socket, `unix:///path`.
+pub(super) fn engine(node: &Node) -> Result<PathBuf, Wrong> {
+    let text = text(node)?;
+    match text.strip_prefix("unix://") {
+        Some(path) if path.starts_with('/') => Ok(path.into()),
+        _ => Err(wrong(format!("{text:?} is no engine socket"), "write unix:///var/run/docker.sock")),
+    }
+}
+
+/// The path of an engine's socket, or `none`.
+pub(super) fn engine_or_none(node: &Node) -> Result<Option<PathBuf>, Wrong> {
+    if matches!(node, Node::Text(text) if text == "none") { Ok(None) } else { engine(node).map(Some) }
 }

@@ -3,6 +3,7 @@
 use crate::config::Address;
 use crate::discovery::Identity;
 use crate::model::{Gen, MemberId, NodeId, RingId};
+use crate::view::{MemberState, Standing};
 use crate::wire::pb;
 use std::time::Duration;
 use tonic::Status;
@@ -50,7 +51,11 @@ pub(super) fn words(status: &Status) -> String {
 
 /// Asks who answers at an address. The caller sets the deadline.
 pub async fn identify(address: Address) -> Result<Identity, String> {
-    let channel = connect(&address).await?;
+    identify_by(connect(&address).await?).await
+}
+
+/// Asks who answers on a connection. The caller sets the deadline.
+pub(super) async fn identify_by(channel: Channel) -> Result<Identity, String> {
     let mut client = pb::query_client::QueryClient::new(channel);
     let answer = client.identify(pb::IdentifyRequest {}).await;
     let answer = answer.map_err(|status| words(&status))?.into_inner();
@@ -63,6 +68,15 @@ pub async fn identify(address: Address) -> Result<Identity, String> {
         replicas: answer.replicas,
         hash_version: answer.hash_version,
         roles: answer.roles,
+        standing: Standing {
+            state: MemberState::named(&answer.state),
+            tasks: answer.tasks,
+            emitted: answer.emitted_tasks,
+            rows: answer.rows,
+            samples: answer.samples,
+            recent: (answer.recent_samples, answer.recent_ms),
+            uptime: answer.uptime_ms,
+        },
     })
 }
 

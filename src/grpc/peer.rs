@@ -1,11 +1,12 @@
 //! Other members as the router asks them: GetStats with scope LOCAL, once.
 
-use super::client::{connect_lazily, words};
-use crate::discovery::Seen;
-use crate::model::MemberId;
-use crate::router::{Asking, Peer, View};
+use super::client::{self, connect_lazily, words};
+use crate::discovery::{Identity, Seen, Trouble};
+use crate::model::{MemberId, NameError, NodeId, RingId};
+use crate::router::{Asking, Membership, Peer, View};
+use crate::shard::Member;
 use crate::view::{Ask, Holding};
-use crate::wire::pb;
+use crate::wire::{self, pb};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -23,22 +24,38 @@ impl Peer for RemotePeer {
         let client = pb::query_client::QueryClient::new(self.0.clone()).max_decoding_message_size(MAX_ANSWER);
         Box::pin(once(client, ask))
     }
+
+    fn identify(&self) -> Asking<Identity> {
+        Box::pin(client::identify_by(self.0.clone()))
+    }
+
+    fn membership(&self) -> Asking<Membership> {
+        let mut client = pb::query_client::QueryClient::new(self.0.clone());
+        Box::pin(async move {
+            let asked = pb::ResolveRequest { key: None, emitting: false };
+            let answer = client.resolve(asked).await.map_err(|status| words(&status))?.into_inner();
+            let member = |member: pb::RingMember| {
+                let node = (!member.node.is_empty()).then(|| NodeId::new(&member.node)).transpose();
+                Ok::<_, NameError>((Member { id: MemberId::new(&member.id)?, node: node? }, member.addr))
+            };
+            let members: Result<Vec<_>, _> = answer.members.into_iter().map(member).collect();
+            let unread = |error: NameError| format!("its answer cannot be read: {error}");
+            let members = members.map_err(unread)?;
+            let named = !answer.member.is_empty();
+            let member = named.then(|| MemberId::new(answer.member)).transpose().map_err(unread)?;
+            Ok(Membership { member, ring_id: RingId(answer.ring_id), replicas: answer.replicas, members })
+        })
+    }
 }
 
 async fn once(mut client: pb::query_client::QueryClient<Channel>, ask: Arc<Ask>) -> Result<Holding, String> {
-    let subscription = pb::Subscription {
-        id: 1,
-        selectors: ask.selectors.iter().map(Into::into).collect(),
-        interval_ms: 0,
-        scope: pb::Scope::Local.into(),
-        points: u32::try_from(ask.points).unwrap_or(u32::MAX),
-    };
+    let subscription = pb::Subscription { id: 1, scope: pb::Scope::Local.into(), ..wire::subscription(&ask) };
     let request = pb::GetStatsRequest { add: vec![subscription], remove: Vec::new() };
     let answers = client.get_stats(tokio_stream::once(request)).await.map_err(|status| words(&status))?;
     let answer = answers.into_inner().message().await.map_err(|status| words(&status))?;
     match answer.and_then(|answer| answer.message) {
         Some(pb::get_stats_response::Message::Snapshot(snapshot)) => {
-            Holding::try_from(snapshot).map_err(|error| format!("its answer cannot be read: {error}"))
+            wire::holding(snapshot).map_err(|error| format!("its answer cannot be read: {error}"))
         }
         Some(pb::get_stats_response::Message::Error(error)) => Err(error),
         None => Err("it gave no answer".to_string()),
@@ -48,6 +65,7 @@ async fn once(mut client: pb::query_client::QueryClient<Channel>, ask: Arc<Ask>)
 /// Turns discovery's views into the router's: a connection per member and address, kept while both stay.
 pub async fn follow_peers(
     mut seen: Seen,
+    mut trouble: Trouble,
     own: Option<MemberId>,
     view: watch::Sender<Arc<View>>,
     stop: CancellationToken,
@@ -55,7 +73,8 @@ pub async fn follow_peers(
     let mut connections: BTreeMap<(MemberId, String), Arc<dyn Peer>> = BTreeMap::new();
     loop {
         if let Some(found) = seen.borrow_and_update().clone() {
-            let mut next = View { ring: Some(found.ring.clone()), ..View::default() };
+            let trouble = trouble.borrow_and_update().clone();
+            let mut next = View { ring: Some(found.ring.clone()), trouble, ..View::default() };
             let mut kept = BTreeMap::new();
             for (id, member) in &found.members {
                 let address = member.addr.to_string();
@@ -84,6 +103,7 @@ pub async fn follow_peers(
         tokio::select! {
             () = stop.cancelled() => return,
             changed = seen.changed() => if changed.is_err() { return },
+            changed = trouble.changed() => if changed.is_err() { return },
         }
     }
 }

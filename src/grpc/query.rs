@@ -1,13 +1,15 @@
-//! GetStats, Resolve and Identify: what everybody asks.
+//! GetStats, GetMetrics, Resolve and Identify: what everybody asks.
 
+use crate::discovery::Identity;
 use crate::message::HASH_VERSION;
 use crate::metrics::own::{Bound, CommonMetrics};
-use crate::model::{Gen, Key, MemberId, NodeId, ServiceId, TaskId};
+use crate::model::{Gen, Key, MemberId, NodeId, RingId, ServiceId, TaskId};
 use crate::router::{QueryError, Router};
 use crate::subscriptions::{Due, SubscribeError, Subscription, Subscriptions};
-use crate::view::Scope;
+use crate::view::{Report, Scope, Standing};
 use crate::wire::{self, pb};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -17,8 +19,11 @@ use tonic::{Request, Response, Status, Streaming};
 /// A subscriber that takes nothing for so long is gone.
 const TAKE_DEADLINE: Duration = Duration::from_secs(30);
 
+/// The longest answer to GetMetrics, in bytes.
+const MAX_METRICS: usize = 64 << 20;
+
 /// Who this process is.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Who {
     /// The member.
     pub member: MemberId,
@@ -30,6 +35,24 @@ pub struct Who {
     pub replicas: u8,
     /// `collector`, `router`, `shipper`.
     pub roles: Vec<&'static str>,
+    /// How it is at the moment.
+    pub standing: Arc<dyn Fn() -> Standing + Send + Sync>,
+}
+
+impl Who {
+    /// The same as it is told over gRPC.
+    pub fn identity(&self, ring_id: RingId) -> Identity {
+        Identity {
+            member: self.member.clone(),
+            gen_: self.gen_,
+            node: self.node.clone(),
+            ring_id,
+            replicas: self.replicas.into(),
+            hash_version: HASH_VERSION,
+            roles: self.roles.iter().map(ToString::to_string).collect(),
+            standing: (self.standing)(),
+        }
+    }
 }
 
 /// The api that everybody asks.
@@ -47,7 +70,7 @@ pub struct QueryApi {
 
 impl std::fmt::Debug for QueryApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("QueryApi").field("who", &self.who).finish_non_exhaustive()
+        f.debug_struct("QueryApi").field("member", &self.who.member).finish_non_exhaustive()
     }
 }
 
@@ -85,7 +108,8 @@ impl pb::query_server::Query for QueryApi {
         let name = |error: crate::model::NameError| Status::invalid_argument(error.to_string());
         let view = self.router.view();
         let Some(ring) = &view.ring else { return Err(Status::unavailable("no member of the ring is known yet")) };
-        let key = match request.into_inner().key {
+        let request = request.into_inner();
+        let key = match request.key {
             None => None,
             Some(Asked::TaskId(id)) => Some(Key::Task(TaskId::new(id).map_err(name)?)),
             Some(Asked::NodeId(id)) => Some(Key::Node(NodeId::new(id).map_err(name)?)),
@@ -93,6 +117,11 @@ impl pb::query_server::Query for QueryApi {
                 Some(Key::Row(NodeId::new(row.node_id).map_err(name)?, ServiceId::new(row.service_id).map_err(name)?))
             }
         };
+        let emitting = match &key {
+            Some(key) if request.emitting => self.router.emitting(key).await,
+            _ => Vec::new(),
+        };
+        let emitting = emitting.iter().map(ToString::to_string).collect();
         let members = ring.members().iter().map(|member| pb::RingMember {
             id: member.id.to_string(),
             addr: view.addresses.get(&member.id).cloned().unwrap_or_default(),
@@ -105,25 +134,53 @@ impl pb::query_server::Query for QueryApi {
             owners,
             replicas: u32::from(ring.replicas()),
             members: members.collect(),
+            emitting,
+            member: self.who.member.to_string(),
         }))
     }
 
     async fn identify(&self, _: Request<pb::IdentifyRequest>) -> Result<Response<pb::IdentifyResponse>, Status> {
-        let view = self.router.view();
+        let ring_id = self.router.view().ring.as_ref().map_or_else(RingId::default, |ring| ring.id());
+        let own = self.who.identity(ring_id);
         Ok(Response::new(pb::IdentifyResponse {
-            member: self.who.member.to_string(),
-            r#gen: self.who.gen_.0,
-            node: self.who.node.as_ref().map(ToString::to_string).unwrap_or_default(),
-            ring_id: view.ring.as_ref().map_or(0, |ring| ring.id().0),
-            replicas: u32::from(self.who.replicas),
-            hash_version: HASH_VERSION,
-            roles: self.who.roles.iter().map(ToString::to_string).collect(),
+            member: own.member.to_string(),
+            r#gen: own.gen_.0,
+            node: own.node.as_ref().map(ToString::to_string).unwrap_or_default(),
+            ring_id: own.ring_id.0,
+            replicas: own.replicas,
+            hash_version: own.hash_version,
+            roles: own.roles,
             version: env!("CARGO_PKG_VERSION").to_string(),
+            state: own.standing.state.as_str().to_string(),
+            tasks: own.standing.tasks,
+            emitted_tasks: own.standing.emitted,
+            rows: own.standing.rows,
+            samples: own.standing.samples,
+            uptime_ms: own.standing.uptime,
+            recent_samples: own.standing.recent.0,
+            recent_ms: own.standing.recent.1,
         }))
     }
 
-    async fn get_metrics(&self, _: Request<pb::GetMetricsRequest>) -> Result<Response<pb::GetMetricsResponse>, Status> {
-        Err(Status::unimplemented("GetMetrics is reserved: scrape /metrics, or ask GetStats"))
+    async fn get_metrics(
+        &self,
+        request: Request<pb::GetMetricsRequest>,
+    ) -> Result<Response<pb::GetMetricsResponse>, Status> {
+        let selectors = request.into_inner().selectors;
+        let asked = pb::Subscription { selectors, texts: pb::Texts::Shared.into(), ..pb::Subscription::default() };
+        let ask = wire::ask(&asked).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let make = |report: Report| (wire::families(&report, MAX_METRICS), report.complete);
+        let (families, complete) =
+            self.router.answer(ask, Scope::Cluster, make).await.map_err(|error| match error {
+                QueryError::Busy(_) => Status::resource_exhausted(error.to_string()),
+                QueryError::Ask(_) => Status::invalid_argument(error.to_string()),
+                QueryError::NotARouter | QueryError::HoldsNothing => Status::failed_precondition(error.to_string()),
+            })?;
+        let families = families.map_err(|error| {
+            self.common.bounds_refused.of(Bound::MaxMetrics).inc();
+            Status::resource_exhausted(error.to_string())
+        })?;
+        Ok(Response::new(pb::GetMetricsResponse { families, complete }))
     }
 }
 
@@ -199,7 +256,7 @@ impl Pushing {
 
     fn subscribe(&mut self, added: pb::Subscription, now: u64) -> Result<(), String> {
         let scope = if added.scope() == pb::Scope::Local { Scope::Local } else { Scope::Cluster };
-        let ask = wire::ask(added.selectors, added.points).map_err(|error| error.to_string())?;
+        let ask = wire::ask(&added).map_err(|error| error.to_string())?;
         let subscription = Subscription { id: added.id, ask, scope, interval: added.interval_ms };
         self.open.add(subscription, now).map_err(|error| {
             if matches!(error, SubscribeError::TooMany(_)) {
@@ -212,10 +269,11 @@ impl Pushing {
     fn make(&self, due: Due) -> Push {
         let (router, answers) = (self.router.clone(), self.answers.clone());
         let (id, done) = (due.id, due.done);
+        let texts = due.ask.texts;
         let made = async move {
             let snapshot = match due.scope {
-                Scope::Local => router.hold(&due.ask).map(|holding| pb::Snapshot::from(&holding)),
-                Scope::Cluster => router.query(due.ask, Scope::Cluster).await.map(|report| (&report).into()),
+                Scope::Local => router.hold(&due.ask).map(|holding| wire::held(&holding, texts)),
+                Scope::Cluster => router.answer(due.ask, Scope::Cluster, |report| wire::reported(&report, texts)).await,
             };
             Ok((snapshot, taken(answers.reserve_owned()).await?))
         };

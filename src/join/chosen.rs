@@ -5,6 +5,7 @@
 //! left as it is, for there is nothing to tell them apart by: all are taken, with a warning.
 
 use super::Join;
+use super::told::Told;
 use crate::model::{Millis, NodeId, RowMeta, ServiceId, TaskId, TaskMeta};
 use crate::view::{Selector, TaskView};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,13 +39,24 @@ impl Choice<'_> {
     }
     /// Whether it takes rows of a service as far as that is known: what no row tells, a name or a stack may mean.
     pub(super) fn takes_service(&self, id: &ServiceId, known: Option<&RowMeta>) -> bool {
-        let Selector { all, service, node, stack, .. } = self.selector;
-        (*all || service.is_some() || node.is_some() || stack.is_some())
+        let Selector { service, stack, .. } = self.selector;
+        self.asks_for_rows()
             && !self.other_services.contains(id)
             && service
                 .as_deref()
                 .is_none_or(|text| text == id.as_str() || known.map_or(!self.by_id, |row| text == &*row.service_name))
             && stack.as_deref().is_none_or(|text| known.is_none_or(|row| text == &*row.stack))
+    }
+    /// Whether it asks for rows at all: labels alone ask for tasks.
+    pub(super) fn asks_for_rows(&self) -> bool {
+        let Selector { all, service, node, stack, .. } = self.selector;
+        *all || service.is_some() || node.is_some() || stack.is_some()
+    }
+    /// Whether it takes a service of this name and stack.
+    pub(super) fn takes_service_called(&self, id: &ServiceId, name: &str, stack: &str) -> bool {
+        !self.other_services.contains(id)
+            && self.selector.service.as_deref().is_none_or(|text| text == id.as_str() || text == name)
+            && self.selector.stack.as_deref().is_none_or(|text| text == stack)
     }
     /// Whether it asks for whole (node, service) rows, so that their task counts say how many tasks to expect.
     pub(super) fn is_whole(&self) -> bool {
@@ -77,20 +89,21 @@ impl Join {
         &self,
         selector: &'a Selector,
         tasks: &BTreeMap<TaskId, TaskView>,
+        told: &Told,
         warnings: &mut Vec<String>,
     ) -> Choice<'a> {
         let mut choice = Choice {
             selector,
-            by_id: selector.service.as_deref().is_some_and(|text| self.is_service_id(text)),
+            by_id: selector.service.as_deref().is_some_and(|text| self.is_service_id(text) || told.knows_service(text)),
             other_services: BTreeSet::new(),
             other_nodes: BTreeSet::new(),
             other_tasks: BTreeSet::new(),
         };
         if let Some(text) = &selector.node {
-            choice.other_nodes = others("node", text, self.nodes_called(text), warnings);
+            choice.other_nodes = others("node", text, self.nodes_called(text, told), warnings);
         }
         if let Some(text) = &selector.service {
-            choice.other_services = others("service", text, self.services_called(text, &choice, tasks), warnings);
+            choice.other_services = others("service", text, self.services_called(text, &choice, tasks, told), warnings);
         }
         if let Some(text) = &selector.task {
             choice.other_tasks = others("task", text, tasks_called(text, &choice, tasks), warnings);
@@ -98,15 +111,16 @@ impl Join {
         choice
     }
 
-    fn nodes_called(&self, text: &str) -> BTreeMap<NodeId, Rank> {
-        let called = self.nodes.iter().filter(|(id, node)| text == id.as_str() || text == &*node.name);
-        called
-            .map(|(id, node)| {
-                let live = node.row.as_ref().is_some_and(|(_, seen)| seen.fresh == self.read);
-                let since = node.row.as_ref().map_or(0, |(row, _)| row.meta.since);
-                (id.clone(), (Match::of(text, id.as_str(), &node.name), live, since))
-            })
-            .collect()
+    fn nodes_called(&self, text: &str, told: &Told) -> BTreeMap<NodeId, Rank> {
+        let of_rows = self.nodes.iter().map(|(id, node)| {
+            let live = node.row.as_ref().is_some_and(|(_, seen)| seen.fresh == self.read);
+            let since = node.row.as_ref().map_or(0, |(row, _)| row.meta.since);
+            (id, &node.name, live, since)
+        });
+        let listed = told.list.iter().flat_map(|list| &list.nodes);
+        let listed = listed.map(|(id, node)| (id, &node.name, !node.is_down(), 0));
+        let all = of_rows.chain(listed).filter(|(id, name, ..)| text == id.as_str() || text == &***name);
+        best_of(all.map(|(id, name, live, since)| (id, (Match::of(text, id.as_str(), name), live, since))))
     }
 
     fn services_called(
@@ -114,6 +128,7 @@ impl Join {
         text: &str,
         choice: &Choice<'_>,
         tasks: &BTreeMap<TaskId, TaskView>,
+        told: &Told,
     ) -> BTreeMap<ServiceId, Rank> {
         let of_rows = self.rows_taken(std::slice::from_ref(choice)).map(|(row, _)| {
             let id = &row.meta.service_id;
@@ -123,13 +138,22 @@ impl Join {
             let id = &task.meta.service_id;
             (id, (Match::of(text, id.as_str(), &task.meta.service_name), !task.ended, 0))
         });
-        let mut called: BTreeMap<ServiceId, Rank> = BTreeMap::new();
-        for (id, (how, live, since)) in of_rows.chain(of_tasks) {
-            let best = called.entry(id.clone()).or_insert((how, live, since));
-            *best = (best.0.max(how), best.1 || live, best.2.max(since));
-        }
-        called
+        // What Swarm lists is there, whether anything of it runs or not.
+        let listed = told.list.iter().flat_map(|list| &list.services);
+        let listed = listed.filter(|(id, service)| choice.takes_listed(id, service));
+        let listed = listed.map(|(id, service)| (id, (Match::of(text, id.as_str(), &service.name), true, 0)));
+        best_of(of_rows.chain(of_tasks).chain(listed))
     }
+}
+
+/// Each id once, with the best that is said of it.
+fn best_of<'a, Id: Ord + Clone + 'a>(called: impl Iterator<Item = (&'a Id, Rank)>) -> BTreeMap<Id, Rank> {
+    let mut all: BTreeMap<Id, Rank> = BTreeMap::new();
+    for (id, (how, live, since)) in called {
+        let best = all.entry(id.clone()).or_insert((how, live, since));
+        *best = (best.0.max(how), best.1 || live, best.2.max(since));
+    }
+    all
 }
 
 fn tasks_called(text: &str, choice: &Choice<'_>, tasks: &BTreeMap<TaskId, TaskView>) -> BTreeMap<TaskId, Rank> {

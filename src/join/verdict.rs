@@ -3,30 +3,58 @@
 //! A silent member that hides nothing is a warning. Long lists are summed up: what is said stays short.
 
 use super::chosen::Choice;
+use super::told::Told;
 use super::{Join, KnownNode, age_at};
 use crate::model::{MemberId, Millis, Nanos, NodeId, ServiceId, TaskId, Version};
 use crate::view::{Missing, RowView, TaskView};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More than this many things of one kind are summed up.
-const NAMED: usize = 8;
+pub(super) const NAMED: usize = 8;
 /// No more entries than this are listed, of what is missing and of warnings, beside the members.
 const LISTED: usize = 100;
 
+/// What was read, to be judged.
+#[derive(Clone, Copy)]
+pub(super) struct Read<'a> {
+    pub(super) choices: &'a [Choice<'a>],
+    pub(super) tasks: &'a BTreeMap<TaskId, TaskView>,
+    /// Tasks of which only an earlier epoch's sample came: the node's shipper began anew, and those asked have not heard
+    /// of them since.
+    pub(super) void: &'a BTreeSet<TaskId>,
+    pub(super) silent: &'a BTreeMap<MemberId, String>,
+    /// Members that answered and may not have been told yet what they own.
+    pub(super) young: &'a BTreeSet<MemberId>,
+    pub(super) told: &'a Told,
+    /// Of the tasks, those that Swarm disowns.
+    pub(super) orphans: &'a BTreeSet<TaskId>,
+    /// Nodes that Swarm does not count on any more.
+    pub(super) absent: &'a BTreeSet<NodeId>,
+    pub(super) now: Nanos,
+}
+
 pub(super) struct Verdict<'a> {
-    join: &'a Join,
-    choices: &'a [Choice<'a>],
-    tasks: &'a BTreeMap<TaskId, TaskView>,
-    silent: &'a BTreeMap<MemberId, String>,
-    now: Nanos,
+    pub(super) join: &'a Join,
+    pub(super) read: Read<'a>,
+    /// Where tasks are lacking by the count of a row.
+    pub(super) short: BTreeSet<(&'a ServiceId, &'a NodeId)>,
     missing: Vec<Missing>,
     warnings: Vec<String>,
+}
+
+impl<'a> std::ops::Deref for Verdict<'a> {
+    type Target = Read<'a>;
+    fn deref(&self) -> &Read<'a> {
+        &self.read
+    }
 }
 
 /// What of one (node, service) was found.
 #[derive(Default)]
 struct Found {
     fresh: u64,
+    /// Their rounds, and whether each had a reading before.
+    rounds: BTreeSet<(u64, bool)>,
     stale: u64,
     ended: Vec<Version>,
 }
@@ -38,28 +66,26 @@ struct Gap<'a> {
     lacking: u64,
     unreadable: u64,
     silent_nodes: BTreeSet<&'a NodeId>,
+    /// On some node a task that the row does not count may stand in for one that is lacking.
+    unsure: bool,
 }
 
 impl<'a> Verdict<'a> {
     /// What is missing, and what people should know besides.
-    pub(super) fn of(
-        join: &'a Join,
-        choices: &'a [Choice<'a>],
-        tasks: &'a BTreeMap<TaskId, TaskView>,
-        silent: &'a BTreeMap<MemberId, String>,
-        now: Nanos,
-    ) -> (Vec<Missing>, Vec<String>) {
-        let mut verdict = Verdict { join, choices, tasks, silent, now, missing: Vec::new(), warnings: Vec::new() };
+    pub(super) fn of(join: &'a Join, read: Read<'a>) -> (Vec<Missing>, Vec<String>) {
+        let mut verdict = Verdict { join, read, short: BTreeSet::new(), missing: Vec::new(), warnings: Vec::new() };
         verdict.nodes();
+        verdict.unheard_nodes();
         verdict.rows();
         verdict.task_counts();
         verdict.single_tasks();
+        verdict.swarm();
         verdict.what_nobody_knows();
         verdict.members();
         (verdict.missing, verdict.warnings)
     }
 
-    fn lacks(&mut self, what: impl Into<String>, why: impl Into<String>) {
+    pub(super) fn lacks(&mut self, what: impl Into<String>, why: impl Into<String>) {
         let missing = Missing { what: what.into(), why: why.into() };
         if self.missing.len() < LISTED && !self.missing.contains(&missing) {
             self.missing.push(missing);
@@ -68,14 +94,14 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    fn warn(&mut self, warning: String) {
+    pub(super) fn warn(&mut self, warning: String) {
         if self.warnings.len() < LISTED {
             self.warnings.push(warning);
         }
     }
 
     /// The choices that ask for more than single tasks.
-    fn wide(&self) -> impl Iterator<Item = &'a Choice<'a>> + use<'a> {
+    pub(super) fn wide(&self) -> impl Iterator<Item = &'a Choice<'a>> + use<'a> {
         self.choices.iter().filter(|choice| choice.selector.task.is_none())
     }
 
@@ -87,15 +113,29 @@ impl<'a> Verdict<'a> {
     }
 
     fn nodes(&mut self) {
-        let nodes = self.asked_nodes();
-        let gaps: Vec<_> = nodes.iter().filter(|(_, _, fresh)| !fresh).collect();
+        let mut nodes = self.asked_nodes();
+        nodes.retain(|(id, ..)| !self.told.has_removed(id));
+        let (mut gaps, mut words) = (Vec::new(), BTreeMap::new());
+        for (id, node, _) in nodes.iter().filter(|(_, _, fresh)| !fresh) {
+            match self.swarms_word(id) {
+                Ok(word) => {
+                    words.extend(word.map(|word| (*id, word)));
+                    gaps.push((id, node));
+                }
+                Err(excuse) => {
+                    let why = self.why(self.node_silence(node));
+                    self.warn(format!("node {}: {excuse}; {why}", label(id.as_str(), &node.name)));
+                }
+            }
+        }
         if gaps.len() <= NAMED {
-            for (id, node, _) in gaps {
-                let why = self.why(self.node_silence(node));
+            for (id, node) in gaps {
+                let why = words.remove(*id).into_iter().chain([self.why(self.node_silence(node))]);
+                let why = why.collect::<Vec<_>>().join("; ");
                 self.lacks(format!("node {}", label(id.as_str(), &node.name)), why);
             }
         } else {
-            let why = self.why(gaps.iter().filter_map(|(_, node, _)| self.node_silence(node)).min());
+            let why = self.why(gaps.iter().filter_map(|(_, node)| self.node_silence(node)).min());
             self.lacks(format!("{} of {} nodes", gaps.len(), nodes.len()), why);
         }
     }
@@ -110,7 +150,15 @@ impl<'a> Verdict<'a> {
                 let of_service = self.join.rows.get(service);
                 let wanted = wanted.entry(service).or_insert_with(|| {
                     let meta = of_service.and_then(|rows| rows.values().next()).map(|(row, _)| &*row.meta);
-                    self.wide().filter(|choice| choice.takes_service(service, meta)).collect()
+                    // A service without a row that Swarm lists has a name and a stack all the same.
+                    let listed = self.told.list.as_ref().and_then(|list| list.services.get(service));
+                    let takes = |choice: &&Choice<'_>| match listed.filter(|_| meta.is_none()) {
+                        Some(listed) => {
+                            choice.asks_for_rows() && choice.takes_service_called(service, &listed.name, &listed.stack)
+                        }
+                        None => choice.takes_service(service, meta),
+                    };
+                    self.wide().filter(takes).collect()
                 });
                 if !wanted.iter().any(|choice| choice.takes_node(id, &node.name)) {
                     continue;
@@ -143,18 +191,35 @@ impl<'a> Verdict<'a> {
         for task in self.tasks.values() {
             let found = found.entry((&task.meta.service_id, &task.meta.node_id)).or_default();
             match (task.fresh, task.ended) {
-                (true, _) => found.fresh += 1,
+                (true, _) => {
+                    found.rounds.insert((task.version.q, task.previous.is_some()));
+                    found.fresh += 1;
+                }
                 (_, true) => found.ended.push(task.version),
                 _ => found.stale += 1,
             }
         }
         let mut gaps: BTreeMap<&ServiceId, Gap<'_>> = BTreeMap::new();
-        let whole = |row: &RowView| self.choices.iter().any(|choice| choice.is_whole() && choice.takes_row(&row.meta));
-        for (row, _) in self.join.rows_taken(self.choices).filter(|(row, _)| whole(row)) {
+        let (join, Read { choices, absent, silent, .. }) = (self.join, self.read);
+        let whole = |row: &RowView| {
+            !absent.contains(&row.meta.node_id)
+                && choices.iter().any(|choice| choice.is_whole() && choice.takes_row(&row.meta))
+        };
+        for (row, _) in join.rows_taken(choices).filter(|(row, _)| whole(row)) {
             let meta = &row.meta;
             let found = found.get(&(&meta.service_id, &meta.node_id));
             let gap = gaps.entry(&meta.service_id).or_default();
             let (lacking, unreadable) = lacking(row, found);
+            let hides = |found: &&Found| found.stale > unreadable || silent.len() >= join.bounds.replicas;
+            // One may be new, or over, since the row was made. Streams are a round apart for a moment: that alone is nothing,
+            // where a task is known to have been there before.
+            let apart = |(q, had_one): &(u64, bool)| q.abs_diff(row.version.q) > 1 || (*q > row.version.q && !had_one);
+            if lacking == 0 && found.filter(hides).is_some_and(|found| found.rounds.iter().any(apart)) {
+                gap.unsure = true;
+            }
+            if lacking > 0 {
+                self.short.insert((&meta.service_id, &meta.node_id));
+            }
             gap.known += row.counts.running;
             gap.lacking += lacking;
             gap.unreadable += unreadable;
@@ -167,6 +232,9 @@ impl<'a> Verdict<'a> {
             if gap.lacking > 0 {
                 let why = self.why_tasks(&gap.silent_nodes);
                 self.lacks(format!("{} of {} tasks of service {name}", gap.lacking, gap.known), why);
+            } else if gap.unsure {
+                let why = ["how many run is not known yet".to_owned()].into_iter().chain(self.silence());
+                self.lacks(format!("tasks of service {name}"), why.collect::<Vec<_>>().join("; "));
             }
             if gap.unreadable > 0 {
                 let text =
@@ -187,14 +255,19 @@ impl<'a> Verdict<'a> {
             });
             match found.iter().filter(|task| !task.fresh && !task.ended).map(|task| task.age).max() {
                 None if !found.is_empty() => {}
-                None if self.silent.len() < self.join.bounds.replicas && silent_node.is_none() => {}
+                None if self.void.iter().any(|task| task.as_str() == &**text) => {
+                    self.lacks(what, "no sample since its node's shipper began anew");
+                }
+                None if self.silent.len() + self.young.len() < self.join.bounds.replicas && silent_node.is_none() => {}
                 Some(age) if self.silent.is_empty() && silent_node.is_none() => {
                     self.warn(format!("{what}: no sample for {}", seconds(age)));
                 }
                 age => {
                     let node = silent_node.map(|(id, _)| BTreeSet::from([id])).unwrap_or_default();
                     let why = if node.is_empty() { self.why(age) } else { self.why_tasks(&node) };
-                    self.lacks(what, why);
+                    let begun = |member: &MemberId| format!("member {member} has just begun");
+                    let why = [why].into_iter().chain(self.young.iter().take(NAMED).map(begun));
+                    self.lacks(what, why.collect::<Vec<_>>().join("; "));
                 }
             }
         }
@@ -226,10 +299,14 @@ impl<'a> Verdict<'a> {
             }
         }
         if self.choices.iter().any(|choice| choice.selector.task.is_none()) {
-            let strangers = self.silent.iter().filter(|(member, _)| !self.join.members.contains_key(*member));
-            for (member, why) in strangers {
-                let why =
-                    format!("did not answer ({why}), nor ever since this router started: what it holds is not known");
+            for (member, why) in self.silent {
+                let since = match self.join.members.contains_key(member) {
+                    false => "nor ever since this router started",
+                    // It was heard and knew no node: there may be one since.
+                    true if self.join.nodes.is_empty() => "and no node was heard of before",
+                    true => continue,
+                };
+                let why = format!("did not answer ({why}), {since}: what it holds is not known");
                 self.lacks(format!("member {member}"), why);
             }
         }
@@ -299,7 +376,7 @@ fn lacking(row: &RowView, found: Option<&Found>) -> (u64, u64) {
 }
 
 impl Join {
-    fn is_fresh(&self, node: &KnownNode) -> bool {
+    pub(super) fn is_fresh(&self, node: &KnownNode) -> bool {
         node.row.as_ref().is_some_and(|(_, seen)| seen.fresh == self.read)
     }
     fn node_label(&self, id: &NodeId) -> String {
@@ -311,11 +388,11 @@ impl Join {
     }
 }
 
-fn label<'a>(id: &'a str, name: &'a str) -> &'a str {
+pub(super) fn label<'a>(id: &'a str, name: &'a str) -> &'a str {
     if name.is_empty() { id } else { name }
 }
 
 /// A time as people read it: tenths below ten seconds.
-fn seconds(age: Millis) -> String {
+pub(super) fn seconds(age: Millis) -> String {
     if age < 10_000 { format!("{}.{} s", age / 1000, age % 1000 / 100) } else { format!("{} s", age / 1000) }
 }

@@ -1,4 +1,4 @@
-//! The figures of tasks and services as Prometheus text 0.0.4, in chunks, without a tree of families.
+//! The figures of tasks, services and nodes as Prometheus text 0.0.4, in chunks, without a tree of families.
 //!
 //! Names, types and help come from the catalogue. All series of a family stand together under its HELP and TYPE; a
 //! family without series is not mentioned; an absent stat has no series. Nanoseconds are written as exact decimals,
@@ -7,10 +7,10 @@
 //! It deliberately takes no lock and asks nobody: a page is made of one snapshot, however slowly it is read.
 
 use super::labels::{self, TaskLabels};
-use crate::aggregate::ScrapedService;
-use crate::model::{Millis, Values};
+use crate::aggregate::{ScrapedNode, ScrapedService};
+use crate::model::{Millis, Values, bits};
 use crate::outbox::RowFigures;
-use crate::stat::{Kind, Stat, Unit};
+use crate::stat::{Kind, NODES, Stat, TASKS, Unit};
 use std::sync::Arc;
 
 /// A chunk is at least this long, except the last.
@@ -23,8 +23,33 @@ pub struct Series {
     pub tasks: Vec<TaskSeries>,
     /// `swarmstats_service_…`: a collector's part of each service.
     pub services: Vec<GroupSeries>,
+    /// `swarmstats_node_…`: machines.
+    pub nodes: Vec<NodeSeries>,
     /// `swarmstats_node_service_…`: a shipper's own rows.
     pub node_services: Vec<GroupSeries>,
+    /// A router's page of the whole cluster: `services` are whole, and there are `swarmstats_stack_…` and how many tasks
+    /// are in which state.
+    pub cluster: Option<Cluster>,
+}
+
+/// What only a router's page of the whole cluster has.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    /// `swarmstats_cluster_complete`: nothing known is missing (LEDGER 21).
+    pub complete: bool,
+    /// `swarmstats_stack_…`
+    pub stacks: Vec<GroupSeries>,
+    /// `swarmstats_service_tasks` and `swarmstats_stack_tasks`, by state.
+    pub tasks: [Vec<CountSeries>; 2],
+    /// `swarmstats_service_tasks_desired` and `swarmstats_stack_tasks_desired`.
+    pub desired: [Vec<CountSeries>; 2],
+}
+
+/// A number of things with labels of their own.
+#[derive(Debug)]
+pub struct CountSeries {
+    pub(super) labels: Box<[u8]>,
+    pub(super) value: u64,
 }
 
 /// A task in a scrape.
@@ -38,26 +63,41 @@ pub struct TaskSeries {
     pub age: Millis,
 }
 
+/// A node's machine in a scrape.
+#[derive(Debug)]
+pub struct NodeSeries {
+    labels: Box<[u8]>,
+    values: Values,
+    age: Millis,
+}
+
+impl From<ScrapedNode> for NodeSeries {
+    fn from(node: ScrapedNode) -> NodeSeries {
+        NodeSeries { labels: labels::of_node(&node.meta), values: node.values, age: node.age }
+    }
+}
+
 /// A group of tasks in a scrape.
 #[derive(Debug)]
 pub struct GroupSeries {
-    labels: Box<[u8]>,
-    values: Values,
-    fresh: u64,
+    pub(super) labels: Box<[u8]>,
+    pub(super) values: Values,
+    /// Fresh tasks; `None` where tasks are told by state.
+    pub(super) fresh: Option<u64>,
 }
 
 impl From<&ScrapedService> for GroupSeries {
     /// A service: its counters are of the ledger, its gauges sums of rows; no stat is both.
     fn from(service: &ScrapedService) -> GroupSeries {
         let values = service.counters.iter().chain(service.gauges.iter()).collect();
-        GroupSeries { labels: labels::of_service(service), values, fresh: service.fresh }
+        GroupSeries { labels: labels::of_service(service), values, fresh: Some(service.fresh) }
     }
 }
 
 impl From<&RowFigures> for GroupSeries {
     /// A node's part of a service.
     fn from(row: &RowFigures) -> GroupSeries {
-        GroupSeries { labels: labels::of_row(&row.meta), values: row.values.clone(), fresh: row.fresh }
+        GroupSeries { labels: labels::of_row(&row.meta), values: row.values.clone(), fresh: Some(row.fresh) }
     }
 }
 
@@ -77,7 +117,8 @@ pub struct Page {
 impl Page {
     /// The page of a snapshot.
     pub fn new(series: Series) -> Page {
-        Page { series, families: families(), family: 0, at: 0, begun: false, written: 0 }
+        let families = families(series.cluster.is_some());
+        Page { series, families, family: 0, at: 0, begun: false, written: 0 }
     }
     /// How many series the chunks so far had.
     pub fn n_series(&self) -> u64 {
@@ -95,8 +136,16 @@ impl Page {
             Of::TaskInfo => writer.all(&series.tasks, |task| Some((&*task.labels.info, 1))),
             Of::Service(stat) => writer.all(&series.services, |group| group.stat(stat)),
             Of::ServiceTasks => writer.all(&series.services, GroupSeries::tasks),
+            Of::Node(stat) => writer.all(&series.nodes, |node| Some((&*node.labels, node.values.get(stat)?))),
+            Of::NodeAge => writer.all(&series.nodes, |node| Some((&*node.labels, node.age))),
             Of::NodeService(stat) => writer.all(&series.node_services, |group| group.stat(stat)),
             Of::NodeServiceTasks => writer.all(&series.node_services, GroupSeries::tasks),
+            Of::Complete => {
+                writer.all(series.cluster.as_slice(), |cluster| Some((&b""[..], u64::from(cluster.complete))))
+            }
+            Of::Stack(stat) => writer.all(series.stacks(), |group| group.stat(stat)),
+            Of::States(of) => writer.all(series.counts(|cluster| &cluster.tasks[of as usize]), CountSeries::count),
+            Of::Desired(of) => writer.all(series.counts(|cluster| &cluster.desired[of as usize]), CountSeries::count),
         }
     }
 }
@@ -106,7 +155,22 @@ impl GroupSeries {
         Some((&self.labels, self.values.get(stat)?))
     }
     fn tasks(&self) -> Option<(&[u8], u64)> {
-        Some((&self.labels, self.fresh))
+        Some((&self.labels, self.fresh?))
+    }
+}
+
+impl CountSeries {
+    fn count(&self) -> Option<(&[u8], u64)> {
+        Some((&self.labels, self.value))
+    }
+}
+
+impl Series {
+    fn stacks(&self) -> &[GroupSeries] {
+        self.cluster.as_ref().map_or(&[], |cluster| &cluster.stacks)
+    }
+    fn counts(&self, which: impl Fn(&Cluster) -> &Vec<CountSeries>) -> &[CountSeries] {
+        self.cluster.as_ref().map_or(&[], |cluster| which(cluster))
     }
 }
 
@@ -135,8 +199,21 @@ enum Of {
     TaskInfo,
     Service(Stat),
     ServiceTasks,
+    Node(Stat),
+    NodeAge,
     NodeService(Stat),
     NodeServiceTasks,
+    Complete,
+    Stack(Stat),
+    States(Whole),
+    Desired(Whole),
+}
+
+/// What a router tells whole.
+#[derive(Clone, Copy, Debug)]
+enum Whole {
+    Service,
+    Stack,
 }
 
 #[derive(Debug)]
@@ -155,13 +232,15 @@ impl Family {
     fn new(of: Of, name: String, kind: &str, help: &str, decimals: usize) -> Family {
         let close = match of {
             Of::ServiceTasks | Of::NodeServiceTasks => ",state=\"fresh\"} ",
+            Of::Complete => " ",
             _ => "} ",
         };
         let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
         Family { of, name, head, close, decimals }
     }
 
-    fn of_stat(of: fn(Stat) -> Of, prefix: &str, stat: Stat, of_whom: &str) -> Family {
+    /// The family of a stat; `more` is said behind its help.
+    fn of_stat(of: fn(Stat) -> Of, prefix: &str, stat: Stat, more: &str) -> Family {
         let row = stat.row();
         let kind = match row.kind {
             Kind::Counter => "counter",
@@ -169,26 +248,47 @@ impl Family {
         };
         let decimals = match row.unit {
             Unit::Nanoseconds | Unit::Nanocores => 9,
+            Unit::Thousandths => 3,
             Unit::Bytes | Unit::Count => 0,
         };
-        Family::new(of(stat), format!("{prefix}_{}", row.name), kind, &format!("{}{of_whom}", row.help), decimals)
+        let of = of(stat);
+        let help = if matches!(of, Of::Node(_)) { stat.help_of_node() } else { row.help };
+        Family::new(of, format!("{prefix}_{}", row.name), kind, &format!("{help}{more}"), decimals)
     }
 }
 
-fn families() -> Vec<Family> {
+/// All families there can be, in order; `whole`: of a router's page of the cluster.
+fn families(whole: bool) -> Vec<Family> {
     let gauge = |of, name: &str, help, decimals| Family::new(of, name.to_owned(), "gauge", help, decimals);
-    let (part, node) = ("; this collector's part, add up by service", "; this node's part, add up by service");
+    let (part, node) = (
+        if whole {
+            "; of the whole cluster, counted from this router's start"
+        } else {
+            "; this collector's part, add up by service"
+        },
+        "; this node's part, add up by service",
+    );
     let mut families = vec![
         gauge(Of::TaskInfo, "swarmstats_task_info", "What is known of a task beside its figures, always 1", 0),
         gauge(Of::TaskAge, "swarmstats_task_sample_age_seconds", "Age of a task's figures", 3),
     ];
-    families.extend(Stat::all().map(|stat| Family::of_stat(Of::Task, "swarmstats_task", stat, "")));
+    families.extend(bits(TASKS).map(|stat| Family::of_stat(Of::Task, "swarmstats_task", stat, "")));
     let help = "Tasks by state; this collector's part, add up by service";
     families.push(gauge(Of::ServiceTasks, "swarmstats_service_tasks", help, 0));
-    families.extend(Stat::all().map(|stat| Family::of_stat(Of::Service, "swarmstats_service", stat, part)));
+    families.extend(bits(TASKS).map(|stat| Family::of_stat(Of::Service, "swarmstats_service", stat, part)));
+    families.extend(bits(TASKS).map(|stat| Family::of_stat(Of::Stack, "swarmstats_stack", stat, part)));
+    for (of, name) in [(Whole::Service, "swarmstats_service"), (Whole::Stack, "swarmstats_stack")] {
+        let help = "Tasks by state: fresh are counted in the figures, stale have older ones, missing none";
+        families.push(gauge(Of::States(of), &format!("{name}_tasks"), help, 0));
+        families.push(gauge(Of::Desired(of), &format!("{name}_tasks_desired"), "Tasks that Swarm wants", 0));
+    }
+    let help = "1 if nothing known is missing on this page, 0 if members or nodes did not answer";
+    families.push(gauge(Of::Complete, "swarmstats_cluster_complete", help, 0));
+    families.push(gauge(Of::NodeAge, "swarmstats_node_sample_age_seconds", "Age of a node's own figures", 3));
+    families.extend(bits(NODES).map(|stat| Family::of_stat(Of::Node, "swarmstats_node", stat, "")));
     let help = "Tasks by state; this node's part, add up by service";
     families.push(gauge(Of::NodeServiceTasks, "swarmstats_node_service_tasks", help, 0));
-    families.extend(Stat::all().map(|stat| Family::of_stat(Of::NodeService, "swarmstats_node_service", stat, node)));
+    families.extend(bits(TASKS).map(|stat| Family::of_stat(Of::NodeService, "swarmstats_node_service", stat, node)));
     families
 }
 

@@ -5,7 +5,7 @@
 
 use super::exposition::TaskSeries;
 use crate::aggregate::{ScrapedService, ScrapedTask};
-use crate::model::{RowMeta, TaskMeta};
+use crate::model::{NodeMeta, RowMeta, TaskMeta};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -79,8 +79,22 @@ impl LabelCache {
 
 /// The labels of a service.
 pub(super) fn of_service(service: &ScrapedService) -> Box<[u8]> {
-    rendered(&[("service_id", service.service_id.as_str()), ("service_name", &service.name), ("stack", &service.stack)])
-        .into()
+    of_group(service.service_id.as_str(), &service.name, &service.stack).into()
+}
+
+/// The labels of a service by its texts.
+pub(super) fn of_group(id: &str, name: &str, stack: &str) -> Vec<u8> {
+    rendered(&[("service_id", id), ("service_name", name), ("stack", stack)])
+}
+
+/// The labels of a stack.
+pub(super) fn of_stack(stack: &str) -> Vec<u8> {
+    rendered(&[("stack", stack)])
+}
+
+/// The labels of a node.
+pub(super) fn of_node(node: &NodeMeta) -> Box<[u8]> {
+    rendered(&[("node_id", node.node_id.as_str()), ("node_name", &node.node_name)]).into()
 }
 
 /// The labels of a node's part of a service.
@@ -103,7 +117,7 @@ fn rendered(labels: &[(&str, &str)]) -> Vec<u8> {
     set
 }
 
-fn push(set: &mut Vec<u8>, name: &str, value: &str) {
+pub(super) fn push(set: &mut Vec<u8>, name: &str, value: &str) {
     set.push(if set.is_empty() { b'{' } else { b',' });
     set.extend_from_slice(name.as_bytes());
     set.extend_from_slice(b"=\"");

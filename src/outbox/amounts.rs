@@ -35,8 +35,16 @@ impl Aged {
     pub(super) fn take(&mut self) -> Aged {
         std::mem::take(self)
     }
+    /// Keeps the stats of a mask.
+    pub(super) fn retain(&mut self, mask: u64) {
+        self.0.retain(|(_, stat), _| mask & stat.bit() != 0);
+    }
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+    /// The bucket of the oldest amount.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.0.first_key_value().map(|((bucket, _), _)| *bucket)
     }
     /// Everything, whatever its age.
     pub(super) fn total(&self) -> Values {
@@ -48,8 +56,7 @@ impl Aged {
     }
     /// Takes out what is in buckets below `oldest`.
     pub(super) fn drop_older(&mut self, oldest: u64) -> Option<Values> {
-        let first = self.0.first_key_value()?.0.0;
-        if first >= oldest {
+        if self.oldest()? >= oldest {
             return None;
         }
         let kept = self.0.split_off(&(oldest, Stat::first()));

@@ -1,6 +1,7 @@
 //! What a shipper answers for its own node, straight from its books.
 
 use super::Outbox;
+use crate::figures::NEEDED;
 use crate::model::{Gen, MemberId, Nanos};
 use crate::view::{Ask, Holding, NodeView, RowView, TaskView};
 
@@ -8,7 +9,7 @@ impl Outbox {
     /// What it holds of what is asked; `member` and `gen` are how this process calls itself.
     pub fn hold(&self, ask: &Ask, member: MemberId, gen_: Gen, now: Nanos) -> Holding {
         let (version, books) = (self.version(), &self.books);
-        let stale_after = 3 * self.cfg.interval;
+        let stale_after = 3 * self.books.pace;
         let age = now.saturating_sub(books.monotonic);
         let round_is_fresh = books.q > 0 && age <= stale_after;
         let task = |task: &super::rows::Task| TaskView {
@@ -18,9 +19,9 @@ impl Outbox {
             ended: false,
             primary: true,
             age: now.saturating_sub(task.read) / 1_000_000,
-            values: task.values.clone(),
+            values: task.values.masked(ask.stats | NEEDED),
             monotonic: task.read,
-            previous: task.previous,
+            previous: task.previous.clone(),
             points: Vec::new(),
         };
         let row = |row: &super::rows::Row| RowView {
@@ -28,18 +29,30 @@ impl Outbox {
             version,
             fresh: round_is_fresh,
             age: age / 1_000_000,
+            primary: true,
             values: row.values.clone(),
             counts: row.counts.clone(),
         };
-        let node = NodeView { meta: books.node.clone(), version, fresh: round_is_fresh, age: age / 1_000_000 };
+        let node = NodeView {
+            meta: books.node.clone(),
+            version,
+            fresh: round_is_fresh,
+            age: age / 1_000_000,
+            primary: true,
+            values: books.machine.clone(),
+            monotonic: books.monotonic,
+            previous: books.machine_before.clone(),
+        };
         let asked = |takes: &dyn Fn(&crate::view::Selector) -> bool| ask.selectors.iter().any(takes);
         Holding {
             member,
             gen_,
             ring_id: self.ring_id(),
+            young: false,
             tasks: books.tasks.values().filter(|task| asked(&|s| s.takes_task(&task.meta))).map(task).collect(),
             rows: books.rows.values().filter(|row| asked(&|s| s.takes_row(&row.meta))).map(row).collect(),
             nodes: vec![node],
+            swarm: None,
         }
     }
 }

@@ -5,10 +5,12 @@
 //! them from: there a task that ran before the shipper did counts from its first reading only.
 
 use super::amounts::{self, Aged};
+use super::lease::Lease;
 use super::{Ended, OutboxConfig, Reading};
 use crate::model::{Counts, Key, Nanos, NodeMeta, RowMeta, ServiceId, TaskId, TaskMeta, Values, bits};
 use crate::shard;
-use crate::stat::{COUNTERS, GROUPED};
+use crate::stat::{CAPACITY, COUNTERS, GROUPED, NODES};
+use crate::view::Previous;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,15 +18,18 @@ use std::sync::Arc;
 pub(super) struct Task {
     pub(super) meta: Arc<TaskMeta>,
     pub(super) shard: u16,
+    pub(super) lease: Lease,
     pub(super) values: Values,
     /// The newest present value of each counter, once it was read: a stat that is absent for a while goes on from there.
     seen: Option<Box<Values>>,
-    /// CPU time and clock of the reading before the newest.
-    pub(super) previous: Option<(Nanos, u64)>,
+    /// The reading before the newest.
+    pub(super) previous: Option<Previous>,
     /// The round in which anything last changed.
     pub(super) changed: u64,
     /// The round in which this incarnation was first met.
     pub(super) born: u64,
+    /// The round in which its texts last changed.
+    pub(super) named: u64,
     /// Clock of the newest reading.
     pub(super) read: Nanos,
     /// It was not read in the newest round.
@@ -35,6 +40,7 @@ pub(super) struct Task {
 pub(super) struct Row {
     pub(super) meta: Arc<RowMeta>,
     pub(super) shard: u16,
+    pub(super) lease: Lease,
     /// Σ of increments, counters only.
     pub(super) totals: Values,
     /// What is sent: the totals and the gauge sums.
@@ -51,23 +57,47 @@ pub(super) struct Row {
     idle_since: Option<Nanos>,
 }
 
+/// A task that is over, until everybody could hear its last figures.
+#[derive(Debug)]
+pub(super) struct Over {
+    pub(super) task: Task,
+    /// The round in which it ended.
+    pub(super) q: u64,
+}
+
+/// For so many rounds a task's last figures are told to those who have not heard them.
+const TOLD_FOR: u64 = 3;
+
 /// Tasks and rows of one node.
 #[derive(Debug)]
 pub(super) struct Books {
     pub(super) tasks: BTreeMap<TaskId, Task>,
+    pub(super) over: BTreeMap<TaskId, Over>,
     pub(super) rows: BTreeMap<ServiceId, Row>,
     pub(super) node: Arc<NodeMeta>,
     pub(super) node_shard: u16,
+    pub(super) node_lease: Lease,
+    /// Leases of tasks and rows that are over, with the moment of their end: the same key may come back while its last
+    /// holder may still show it.
+    pub(super) resting: BTreeMap<Key, (Lease, Nanos)>,
     pub(super) node_changed: u64,
+    /// The machine's own figures, and those of the round before.
+    pub(super) machine: Values,
+    pub(super) machine_before: Option<Previous>,
     /// The sample round.
     pub(super) q: u64,
     /// Clock of the newest round.
     pub(super) monotonic: Nanos,
     /// Clock of the round before it.
     pub(super) previous: Nanos,
+    /// The time between rounds as it is now.
+    pub(super) pace: Nanos,
     bucket: u64,
     /// Of all rows, those retired by now included.
     pub(super) dropped: Values,
+    /// How often a key was sent elsewhere, and a lease went on because its holder was lost.
+    pub(super) moves: u64,
+    pub(super) takeovers: u64,
 }
 
 impl Books {
@@ -80,15 +110,23 @@ impl Books {
         };
         Books {
             tasks: BTreeMap::new(),
+            over: BTreeMap::new(),
             rows: BTreeMap::new(),
             node: Arc::new(node),
             node_shard: shard::shard(&Key::Node(cfg.node_id.clone())),
+            node_lease: Lease::default(),
+            resting: BTreeMap::new(),
             node_changed: 0,
+            machine: Values::default(),
+            machine_before: None,
             q: 0,
             monotonic: 0,
             previous: 0,
+            pace: cfg.interval,
             bucket: 0,
             dropped: Values::default(),
+            moves: 0,
+            takeovers: 0,
         }
     }
 
@@ -97,12 +135,18 @@ impl Books {
         &mut self,
         cfg: &OutboxConfig,
         monotonic: Nanos,
+        machine: Values,
         readings: impl IntoIterator<Item = Reading>,
         ended: impl IntoIterator<Item = Ended>,
     ) {
         self.q += 1;
         self.previous = std::mem::replace(&mut self.monotonic, monotonic);
         self.bucket = amounts::bucket(monotonic, cfg.max_catch_up);
+        let q = self.q;
+        self.over.retain(|_, over| q - over.q < TOLD_FOR);
+        // Told that it is over or not: nobody holds such a lease for longer.
+        self.resting.retain(|_, (_, at)| monotonic.saturating_sub(*at) <= cfg.lease.saturating_mul(3));
+        self.read_machine(cfg, machine);
         // Ends first: an incarnation that was replaced within the round gets its last reading before its successor comes.
         for end in ended {
             self.end(cfg, end);
@@ -112,7 +156,7 @@ impl Books {
         }
         for reading in readings {
             match reading.values {
-                Some(values) => self.read(cfg, &reading.meta, values),
+                Some(values) => self.read(cfg, &reading.meta, values, reading.age),
                 None => self.meet(cfg, &reading.meta),
             }
         }
@@ -120,10 +164,15 @@ impl Books {
         self.retire(cfg);
     }
 
-    fn read(&mut self, cfg: &OutboxConfig, meta: &Arc<TaskMeta>, mut values: Values) {
+    fn read_machine(&mut self, cfg: &OutboxConfig, mut machine: Values) {
+        machine.retain((cfg.stats | CAPACITY) & NODES);
+        self.machine_before = Previous::of(self.previous, &std::mem::replace(&mut self.machine, machine));
+    }
+
+    fn read(&mut self, cfg: &OutboxConfig, meta: &Arc<TaskMeta>, mut values: Values, age: Nanos) {
         values.retain(cfg.stats);
         self.meet(cfg, meta);
-        let (q, monotonic, bucket) = (self.q, self.monotonic, self.bucket);
+        let (q, read, bucket) = (self.q, self.monotonic.saturating_sub(age), self.bucket);
         let Some(row) = self.rows.get_mut(&meta.service_id) else { return };
         let Some(task) = self.tasks.get_mut(&meta.task_id) else { return };
         let (young, first) = (meta.started_at >= cfg.started, task.seen.is_none());
@@ -141,31 +190,46 @@ impl Books {
             row.totals.add(stat, increment);
             row.pool.add(bucket, stat, amount);
         }
-        task.previous = task.values.get(crate::stat::CPU).map(|cpu| (task.read, cpu));
+        // The same reading again says nothing new about rates.
+        if first || read > task.read {
+            task.previous = Previous::of(task.read, &task.values);
+            task.read = read;
+        }
         if task.values != values {
             task.changed = q;
             task.values = values;
         }
-        task.unread = false;
-        task.read = monotonic;
+        // As old as a sample may be and still be fresh (LEDGER 20).
+        task.unread = age > 3 * self.pace;
     }
 
     /// Makes the task and its row known; another incarnation of the task is over.
     fn meet(&mut self, cfg: &OutboxConfig, meta: &Arc<TaskMeta>) {
-        if self.tasks.get(&meta.task_id).is_some_and(|task| Arc::ptr_eq(&task.meta, meta)) {
-            return; // as in nearly every round
+        let (q, read) = (self.q, self.monotonic);
+        match self.tasks.get_mut(&meta.task_id) {
+            Some(task) if Arc::ptr_eq(&task.meta, meta) => return, // as in nearly every round
+            Some(task) if task.meta.same_incarnation(meta) && task.meta.service_id == meta.service_id => {
+                if task.meta != *meta {
+                    task.named = q;
+                }
+                task.meta = meta.clone();
+                return;
+            }
+            _ => {}
         }
         self.replace_other_incarnation(meta);
         self.make_row(cfg, meta);
-        let (q, read) = (self.q, self.monotonic);
+        let lease = self.wake(&Key::Task(meta.task_id.clone()));
         self.tasks.entry(meta.task_id.clone()).or_insert_with(|| Task {
             meta: meta.clone(),
             shard: shard::shard(&Key::Task(meta.task_id.clone())),
+            lease,
             values: Values::default(),
             seen: None,
             previous: None,
             changed: q,
             born: q,
+            named: q,
             read,
             unread: true,
         });
@@ -178,6 +242,24 @@ impl Books {
         }
     }
 
+    /// The lease of a key, running or over.
+    pub(super) fn lease(&mut self, key: &Key) -> Option<&mut Lease> {
+        let live = match key {
+            Key::Task(task) => self.tasks.get_mut(task).map(|task| &mut task.lease),
+            Key::Row(_, service) => self.rows.get_mut(service).map(|row| &mut row.lease),
+            Key::Node(_) => Some(&mut self.node_lease),
+        };
+        live.or_else(|| self.resting.get_mut(key).map(|(lease, _)| lease))
+    }
+
+    /// Every lease there is.
+    pub(super) fn leases(&self) -> impl Iterator<Item = &Lease> {
+        let tasks = self.tasks.values().map(|task| &task.lease);
+        let rows = self.rows.values().map(|row| &row.lease);
+        let resting = self.resting.values().map(|(lease, _)| lease);
+        tasks.chain(rows).chain(resting).chain(std::iter::once(&self.node_lease))
+    }
+
     /// A task is over. Its last reading counts, unless a later incarnation has taken its place by now.
     fn end(&mut self, cfg: &OutboxConfig, end: Ended) {
         let later = |task: &Task| task.meta.started_at > end.meta.started_at;
@@ -186,17 +268,28 @@ impl Books {
         }
         self.replace_other_incarnation(&end.meta);
         if let Some(values) = end.values {
-            self.read(cfg, &end.meta, values);
+            self.read(cfg, &end.meta, values, 0);
         }
         self.remove(&end.meta.task_id);
     }
 
     fn remove(&mut self, id: &TaskId) {
-        let Some(task) = self.tasks.remove(id) else { return };
+        let Some(mut task) = self.tasks.remove(id) else { return };
+        self.resting.insert(Key::Task(id.clone()), (std::mem::take(&mut task.lease), self.monotonic));
+        // What never had figures did not run: it waited to be started again.
+        if task.seen.is_none() {
+            return;
+        }
         if let Some(row) = self.rows.get_mut(&task.meta.service_id) {
             row.counts.ended += 1;
             row.changed = self.q;
         }
+        self.over.insert(id.clone(), Over { task, q: self.q });
+    }
+
+    /// The lease of a key that comes (back).
+    fn wake(&mut self, key: &Key) -> Lease {
+        self.resting.remove(key).map(|(lease, _)| lease).unwrap_or_default()
     }
 
     fn make_row(&mut self, cfg: &OutboxConfig, meta: &TaskMeta) {
@@ -210,10 +303,12 @@ impl Books {
                 since: self.node.since,
             };
             self.list(|services| services.push(meta.service_id.clone()));
-            let shard = shard::shard(&Key::Row(row.node_id.clone(), row.service_id.clone()));
+            let key = Key::Row(row.node_id.clone(), row.service_id.clone());
+            let (shard, lease) = (shard::shard(&key), self.wake(&key));
             let row = Row {
                 meta: Arc::new(row),
                 shard,
+                lease,
                 totals: Values::default(),
                 values: Values::default(),
                 counts: Counts::default(),
@@ -275,7 +370,11 @@ impl Books {
         for service in gone {
             let since = cfg.started + (self.monotonic - cfg.started_monotonic) / 1_000_000;
             self.node = Arc::new(NodeMeta { since, ..NodeMeta::clone(&self.node) });
-            self.rows.remove(&service);
+            if let Some(row) = self.rows.remove(&service) {
+                self.dropped.add_all(&row.pool.total());
+                let key = Key::Row(self.node.node_id.clone(), service.clone());
+                self.resting.insert(key, (row.lease, self.monotonic));
+            }
             self.list(|services| services.retain(|other| *other != service));
         }
     }

@@ -4,7 +4,8 @@
 
 use super::{Router, View, words};
 use crate::join::Answers;
-use crate::model::{Key, MemberId, TaskId};
+use crate::model::{Key, MemberId, NodeId, TaskId};
+use crate::shard::Ring;
 use crate::view::{Ask, Holding};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 /// The members that should hold the tasks asked for, with the reserve, if the question is for tasks by id alone.
-pub(super) fn likely_owners(view: &View, ask: &Ask) -> Option<BTreeSet<MemberId>> {
+pub(super) fn owners_of_tasks(view: &View, ask: &Ask) -> Option<BTreeSet<MemberId>> {
     let ring = view.ring.as_ref()?;
     let ids: Option<Vec<TaskId>> =
         ask.selectors.iter().map(|selector| TaskId::new(selector.task.as_deref()?).ok()).collect();
@@ -38,11 +39,38 @@ impl<'a> Fan<'a> {
     }
 
     /// Every peer, every other member of the ring, and this process.
-    pub(super) fn ask_all(&mut self) {
+    pub(super) fn everybody(&self) -> BTreeSet<MemberId> {
         let ring = self.view.ring.as_ref().map_or(&[][..], |ring| ring.members());
         let own = self.router.0.own.as_ref().map(|(member, _)| member);
         let members = self.view.peers.keys().chain(ring.iter().map(|member| &member.id)).chain(own);
-        self.ask(members.cloned().collect());
+        members.cloned().collect()
+    }
+
+    pub(super) fn ask_all(&mut self) {
+        self.ask(self.everybody());
+    }
+
+    /// The members that should hold the rows of the nodes whose tasks were found, with the reserve.
+    pub(super) fn owners_of_nodes(&self) -> BTreeSet<MemberId> {
+        let tasks = self.holdings().flat_map(|holding| &holding.tasks);
+        let nodes: BTreeSet<&NodeId> = tasks.map(|task| &task.meta.node_id).collect();
+        let owners = |(ring, node): (&Arc<Ring>, &NodeId)| {
+            ring.owners_and_reserve(&Key::Node(node.clone())).cloned().collect::<Vec<_>>()
+        };
+        nodes.into_iter().filter_map(|node| Some((self.view.ring.as_ref()?, node))).flat_map(owners).collect()
+    }
+
+    /// Whether these have answered, and the rows of the nodes whose tasks were found are there, fresh.
+    pub(super) fn is_whole(&self, tellers: &BTreeSet<MemberId>) -> bool {
+        let rows = self.holdings().flat_map(|holding| &holding.nodes).filter(|node| node.fresh);
+        let nodes: BTreeSet<&NodeId> = rows.map(|node| &node.meta.node_id).collect();
+        let mut tasks = self.holdings().flat_map(|holding| &holding.tasks);
+        tasks.all(|task| nodes.contains(&task.meta.node_id)) && self.has_answers_of(tellers)
+    }
+
+    /// Whether each of these that was asked has answered, or will not in time.
+    pub(super) fn has_answers_of(&self, members: &BTreeSet<MemberId>) -> bool {
+        members.iter().all(|member| !matches!(self.answers.get(member), Some(None)))
     }
 
     pub(super) fn ask(&mut self, members: BTreeSet<MemberId>) {
@@ -70,7 +98,16 @@ impl<'a> Fan<'a> {
 
     /// Takes up answers until all are there or the moment has come; each question ends by the deadline itself.
     pub(super) async fn collect(&mut self, until: Option<Instant>) {
-        loop {
+        self.take_up(until, |_| false).await;
+    }
+
+    /// The same until there is enough.
+    pub(super) async fn collect_until(&mut self, until: Instant, enough: impl Fn(&Fan<'_>) -> bool) {
+        self.take_up(Some(until), enough).await;
+    }
+
+    async fn take_up(&mut self, until: Option<Instant>, enough: impl Fn(&Fan<'_>) -> bool) {
+        while !enough(self) {
             let next = match until {
                 Some(until) => timeout_at(until, self.asks.join_next()).await,
                 None => Ok(self.asks.join_next().await),
@@ -103,10 +140,16 @@ impl<'a> Fan<'a> {
         self.ask.selectors.iter().all(|selector| selector.task.as_deref().is_some_and(|id| fresh.contains(id)))
     }
 
+    /// The answers that are there, where nobody else is needed.
+    pub(super) fn finish_heard(mut self) -> Answers {
+        self.answers.retain(|_, answer| answer.is_some());
+        self.finish()
+    }
+
     pub(super) fn finish(self) -> Answers {
         let silence = || format!("no answer within {}", words(self.begun.elapsed()));
         if let Some(ring) = &self.view.ring {
-            let others = self.holdings().filter(|holding| holding.ring_id != ring.id()).count();
+            let others = self.holdings().filter(|holding| holding.ring_id.contradicts(ring.id())).count();
             if others > 0 {
                 self.router.0.other_rings.send_modify(|count| *count += others as u64);
             }

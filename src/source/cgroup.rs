@@ -36,8 +36,14 @@ pub struct Mount {
     pub point: PathBuf,
 }
 
+/// At most so many levels are hidden between the top of the hierarchy and a container's cgroup namespace, or are not
+/// looked through.
+const MAX_HIDDEN: usize = 3;
+/// At most so many directories of them are looked at.
+const MAX_SEARCHED: usize = 4096;
+
 /// What must be known of a container to find its files.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Target {
     /// Its id.
     pub container_id: String,
@@ -77,14 +83,14 @@ impl Host {
         Ok(Host { proc_, sys, mounts })
     }
 
+    /// The cgroup mounts, the least of a hierarchy first.
+    pub fn mounts(&self) -> &[Mount] {
+        &self.mounts
+    }
+
     /// The machine's memory in bytes, if it can be read.
     pub fn memory_total(&self) -> Option<u64> {
         parse::memory_total(&fs::read(self.proc_.join("meminfo")).ok()?)
-    }
-
-    /// How many CPUs are online, if that can be read.
-    pub fn online_cpus(&self) -> Option<u64> {
-        parse::online_cpus(&fs::read(self.proc_.join("stat")).ok()?)
     }
 
     /// The block devices of this machine. A container that has only the cgroups of the host mounted sees the same
@@ -117,8 +123,11 @@ impl Host {
                 self.mounts.iter().filter(|mount| if v1 { mount.has(controller) } else { mount.cgroup == Cgroup::V2 });
             let said = lines.iter().find(|line| if v1 { line.has(controller) } else { line.controllers.is_empty() });
             let said = said.and_then(|line| own_path(line.path, &target.container_id));
+            let n_said = usize::from(said.is_some());
             let candidates: Vec<PathBuf> = said.into_iter().chain(usual_places(target)).collect();
-            let found = mounts.flat_map(|mount| candidates.iter().filter_map(|path| mount.join(path)));
+            let plain = mounts.clone().flat_map(|mount| candidates.iter().filter_map(|path| mount.join(path)));
+            let found = plain
+                .chain(mounts.flat_map(|mount| candidates.iter().take(n_said).flat_map(|path| mount.search(path))));
             if let Some(path) = found.into_iter().find(|path| path.is_dir()) {
                 place.0.push((controller, if v1 { Cgroup::V1 } else { Cgroup::V2 }, path));
             }
@@ -135,19 +144,39 @@ impl Host {
 }
 
 impl Mount {
-    fn has(&self, controller: Controller) -> bool {
+    pub(super) fn has(&self, controller: Controller) -> bool {
         self.cgroup == Cgroup::V1 && self.controllers.iter().any(|name| name == controller.v1_name())
     }
 
     /// Where a path of the hierarchy is in the file system, if this mount shows it.
     ///
     /// In a cgroup namespace paths are relative to its root: `/../x` is a sibling. How far a mount's own root is above
-    /// is not known then (the names in between are not shown); what is left after the `..` is looked for from the top.
+    /// is not known then (the names in between are not shown); what is left after the `..` is looked for from the top,
+    /// and by [`Mount::search`].
     fn join(&self, path: &Path) -> Option<PathBuf> {
         let below =
             if self.root == "/" || self.root.starts_with("/..") { path } else { path.strip_prefix(&self.root).ok()? };
         let names = below.components().filter(|part| matches!(part, Component::Normal(_)));
         Some(names.fold(self.point.clone(), |joined, name| joined.join(name)))
+    }
+}
+
+impl Mount {
+    /// Where a path of a cgroup namespace may be below directories whose names it hides: as many levels down as the
+    /// mount's root is further up than the path.
+    fn search(&self, path: &Path) -> impl Iterator<Item = PathBuf> {
+        let ups = |path: &Path| path.components().filter(|part| *part == Component::ParentDir).count();
+        let hidden = ups(Path::new(&self.root)).saturating_sub(ups(path)).min(MAX_HIDDEN);
+        let names: PathBuf = path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+        let folders = |above: &PathBuf| {
+            let entries = fs::read_dir(above).into_iter().flatten().flatten();
+            entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+        };
+        let mut above = vec![self.point.clone()];
+        for _ in 0..hidden {
+            above = above.iter().flat_map(folders).take(MAX_SEARCHED).collect();
+        }
+        above.into_iter().map(move |above| above.join(&names)).filter(move |_| hidden > 0)
     }
 }
 
@@ -375,5 +404,56 @@ mod tests {
         let machine = Machine::new(Layout::V2);
         let (place, ours) = machine.host().place(&target());
         assert!(place.is_empty() && !ours);
+    }
+
+    #[test]
+    fn docker_in_docker_a_custom_parent_nested_slices_and_rootless_are_where_their_process_says() {
+        let outer = "0ea7".repeat(16);
+        for place in [
+            // An engine in a container that shares the host's cgroup namespace, under either driver.
+            format!("/docker/{outer}/docker/{ID}"),
+            format!("/system.slice/docker-{outer}.scope/system.slice/docker-{ID}.scope"),
+            format!("/custom/deep/{ID}"),
+            format!("/a.slice/a-b.slice/a-b-c.slice/docker-{ID}.scope"),
+            format!("/user.slice/user-1000.slice/user@1000.service/user.slice/docker-{ID}.scope"),
+        ] {
+            for layout in [Layout::V1Apart, Layout::V1Together, Layout::V2, Layout::Hybrid] {
+                let machine = Machine::new(layout);
+                machine.container(&place);
+                let (cgroup, memory) = found(&machine, &target(), Controller::Memory).expect(&place);
+                assert_eq!(cgroup == Cgroup::V2, layout == Layout::V2);
+                assert!(memory.ends_with(place.trim_start_matches('/')), "{memory} {layout:?}");
+                assert!(machine.host().place(&target()).1, "it is the container's process");
+            }
+        }
+    }
+
+    #[test]
+    fn an_engine_in_a_container_is_that_container_and_what_it_runs_is_not() {
+        // Its processes were moved into a child, so that the inner engine may switch controllers on.
+        let outer = "0ea7".repeat(16);
+        let machine = Machine::new(Layout::V2);
+        machine.container(&format!("/docker/{outer}"));
+        machine.write(&format!("sys/fs/cgroup/docker/{outer}/docker/{ID}/cpu.stat"), "usage_usec 1\n");
+        machine.write(&format!("proc/{PID}/cgroup"), format!("0::/docker/{outer}/init\n"));
+        let target = Target { container_id: outer.clone(), ..target() };
+        assert_eq!(found(&machine, &target, Controller::Cpu), Some((Cgroup::V2, format!("docker/{outer}"))));
+    }
+
+    #[test]
+    fn an_inner_engine_with_a_cgroup_namespace_of_its_own_is_read_from_inside_and_from_beside_it() {
+        let outer = "0ea7".repeat(16);
+        // From inside: the namespace begins at the outer container, which is what is mounted.
+        let inside = Machine::new(Layout::V2);
+        inside.container(&format!("/docker/{ID}"));
+        inside.write(&format!("proc/{PID}/cgroup"), format!("0::/docker/{ID}\n"));
+        assert_eq!(found(&inside, &target(), Controller::Cpu).unwrap().1, format!("docker/{ID}"));
+        // From a container beside the outer one, with the host's hierarchy mounted: paths lead upwards first.
+        let beside = Machine::new(Layout::V2);
+        beside.container(&format!("/docker/{outer}/docker/{ID}"));
+        beside.write(&format!("proc/{PID}/cgroup"), format!("0::/../{outer}/docker/{ID}\n"));
+        beside.write("proc/self/mountinfo", "30 23 0:30 /../.. /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        let at = found(&beside, &target(), Controller::Cpu);
+        assert_eq!(at.map(|(_, path)| path), Some(format!("docker/{outer}/docker/{ID}")));
     }
 }

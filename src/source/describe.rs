@@ -110,12 +110,7 @@ mod tests {
     use crate::model::NodeId;
 
     fn node() -> Node {
-        Node {
-            node_id: NodeId::new("uptimqtenixg79kuf8h9rctqy").unwrap(),
-            node_name: "worker-1".into(),
-            memory_total_bytes: None,
-            online_cpus: None,
-        }
+        Node { node_id: NodeId::new("uptimqtenixg79kuf8h9rctqy").unwrap(), node_name: "worker-1".into() }
     }
 
     fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -141,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swarm_task_is_named_by_its_labels() {
+    fn b113_a_swarm_task_is_named_by_its_labels() {
         let labels = swarm("shop_web", "shop_web.1.d3n504b9ipdp5md70dj5iidep");
         let task = task("/shop_web.1.d3n504b9ipdp5md70dj5iidep", &labels, &[]);
         assert_eq!(task.task_id.as_str(), "d3n504b9ipdp5md70dj5iidep");
@@ -151,15 +146,18 @@ mod tests {
     }
 
     #[test]
-    fn a_service_name_with_dots_does_not_move_the_slot() {
+    fn p20_a_service_name_with_dots_does_not_move_the_slot_nor_lose_a_part() {
         let labels = swarm("web.v1.2", "web.v1.2.7.d3n504b9ipdp5md70dj5iidep");
-        assert_eq!(&*task("/x", &labels, &[]).slot, "7");
+        let task = task("/x", &labels, &[]);
+        assert_eq!((&*task.slot, &*task.service_name), ("7", "web.v1.2"));
     }
 
     #[test]
-    fn the_slot_of_a_global_service_is_the_node() {
+    fn the_slot_of_a_global_service_or_job_is_the_node_and_of_a_replicated_job_its_number() {
         let labels = swarm("agent", "agent.uptimqtenixg79kuf8h9rctqy.d3n504b9ipdp5md70dj5iidep");
         assert_eq!(&*task("/x", &labels, &[]).slot, "uptimqtenixg79kuf8h9rctqy");
+        let labels = swarm("job", "job.42.d3n504b9ipdp5md70dj5iidep");
+        assert_eq!(&*task("/x", &labels, &[]).slot, "42");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::{
     },
     watch::{Shared, Watch},
 };
-use crate::model::NodeId;
+use crate::{clock, model::NodeId};
 use std::{future, sync::Arc, time::Duration};
 use tokio::{
     sync::Semaphore,
@@ -25,7 +25,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 /// What is subscribed to: only what changes the table.
-const ACTIONS: [&str; 6] = ["start", "die", "destroy", "oom", "update", "rename"];
+const ACTIONS: [&str; 9] = ["start", "die", "destroy", "oom", "update", "rename", "pause", "unpause", "health_status"];
 /// At most this many inspections at a time, and as many records.
 const CALLS_AT_ONCE: usize = 8;
 /// The pause before the next attempt where the caller's delays have come to an end.
@@ -166,7 +166,7 @@ impl Discovery {
                 if let Err(error) = &answer {
                     self.fault(error, "no record of a container whose cgroup cannot be seen");
                 }
-                self.shared.table().record(&id, answer.ok().as_ref());
+                self.shared.table().record(&id, answer.ok().as_ref(), clock::wall());
             }
             Done::Exited(id, started_at) => {
                 let mut table = self.shared.table();

@@ -17,6 +17,7 @@ use super::{
     describe::Include,
     discovery::Discovery,
     engine::{self, Engine, api::Info},
+    node::{self, Machine, Places},
     table::Table,
     watch::{Choice, Shared, Watch},
 };
@@ -81,17 +82,13 @@ pub enum Error {
     Identity(#[from] NameError),
 }
 
-/// Who the node is, and what it has.
+/// Who the node is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
     /// Swarm's id of it; where there is no swarm, the engine's.
     pub node_id: NodeId,
     /// The host's name.
     pub node_name: Arc<str>,
-    /// Its memory: what `docker stats` shows as the limit of a container without one.
-    pub memory_total_bytes: Option<u64>,
-    /// Its CPUs: a task cannot use more.
-    pub online_cpus: Option<u64>,
 }
 
 /// A node's id: Swarm's, or where there is none the engine's.
@@ -102,9 +99,10 @@ pub(super) fn node_id(info: &Info) -> Result<NodeId, NameError> {
     NodeId::new(if info.swarm.node_id.is_empty() { &info.id } else { &info.swarm.node_id })
 }
 
-/// The tasks of a node, ready to be sampled.
+/// A node and its tasks, ready to be sampled.
 pub struct Docker {
     node: Node,
+    machine: Machine,
     shared: Arc<Shared>,
 }
 
@@ -120,17 +118,19 @@ impl Docker {
         let info = engine.info().await?;
         let host = Host::new(&config.host_proc, &config.host_sys)
             .map_err(|error| Error::Mounts(config.host_proc.clone(), error))?;
-        let node = Node {
-            node_id: node_id(&info)?,
-            node_name: info.name.as_str().into(),
-            memory_total_bytes: host.memory_total().or(Some(info.mem_total)).filter(|bytes| *bytes > 0),
-            online_cpus: host.online_cpus().or(Some(info.n_cpu)).filter(|cpus| *cpus > 0),
+        let node = Node { node_id: node_id(&info)?, node_name: info.name.as_str().into() };
+        let places = Places {
+            proc_: config.host_proc.clone(),
+            sys: config.host_sys.clone(),
+            network_of: node::engine_process(&config.socket, &config.host_proc).await,
+            data: node::data_of_engine(&info.docker_root_dir),
         };
+        let machine = Machine::new(places, config.level);
         let shared = Arc::new(Shared::new(Table::new(host, config.level, config.max_tasks)));
         let choice = Choice { include: config.include, labels: config.labels };
         let watch = Watch::new(shared.clone(), node.clone(), choice);
         let discovery = Discovery::new(engine, shared.clone(), watch, config.relist);
-        Ok((Docker { node, shared }, discovery))
+        Ok((Docker { node, machine, shared }, discovery))
     }
 
     /// Who the node is.
@@ -143,11 +143,12 @@ impl Docker {
         self.shared.trouble.subscribe()
     }
 
-    /// One tick: reads every task once, some 30 µs each; waits for nobody.
+    /// One tick: reads the machine and every task once, some 30 µs each; waits for nobody.
     pub fn sample(&mut self) -> Round {
+        let machine = self.machine.read();
         let (round, look) = {
             let mut table = self.shared.table();
-            (table.sample(), table.wants_a_look())
+            (Round { machine, ..table.sample() }, table.wants_a_look())
         };
         if look {
             self.shared.wake.notify_one();
@@ -157,7 +158,9 @@ impl Docker {
 
     /// What could not be read or understood since the beginning.
     pub fn faults(&self) -> Faults {
-        self.shared.table().faults().clone()
+        let mut faults = self.shared.table().faults().clone();
+        self.machine.faults().iter().for_each(|(fault, n)| faults.add(fault, n));
+        faults
     }
 }
 
@@ -170,4 +173,19 @@ pub fn raise_open_files_limit() -> io::Result<Option<u64>> {
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit)?;
     Ok(limit.current)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p05_cloned_machines_with_one_engine_id_are_two_nodes() {
+        let info = |json: &str| serde_json::from_str::<Info>(json).unwrap();
+        let clone = |node: &str| info(&format!(r#"{{"ID":"7TRN:IPZB","Name":"vm","Swarm":{{"NodeID":"{node}"}}}}"#));
+        let (one, other) = (node_id(&clone("uptimqtenixg79kuf8h9rctqy")), node_id(&clone("k1p8vqnzkh0ksbmi7t2vd4l3s")));
+        assert_ne!(one.unwrap(), other.unwrap());
+        let alone = info(r#"{"ID":"7TRN:IPZB","Swarm":{"NodeID":"","LocalNodeState":"inactive"}}"#);
+        assert_eq!(node_id(&alone).unwrap().as_str(), "7TRN:IPZB", "where there is no swarm");
+    }
 }

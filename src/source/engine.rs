@@ -1,4 +1,4 @@
-//! A client of the Docker Engine API over its unix socket: the six calls that are needed, nothing more.
+//! A client of the Docker Engine API over its unix socket: the calls that are needed, nothing more.
 //!
 //! Every call has a deadline and a bound on what it takes in; one connection per call, so that nothing waits behind
 //! another. It deliberately retries nothing (its caller knows when) and never writes to the engine.
@@ -8,8 +8,9 @@ pub mod version;
 
 use self::{
     api::{Event, Info, Inspect, Listed, Stats},
-    version::{Negotiated, VersionError},
+    version::{ApiVersion, Negotiated, VersionError},
 };
+use crate::model::ServiceId;
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -99,6 +100,10 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the engine has no manager role: a worker, in no swarm, or locked.
+    pub fn is_no_manager(&self) -> bool {
+        matches!(self, Error::Status { status: StatusCode::SERVICE_UNAVAILABLE, .. })
+    }
     /// Whether the engine says that there is no such container.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::Status { status: StatusCode::NOT_FOUND, .. })
@@ -191,26 +196,84 @@ impl Engine {
     /// See [`Error`].
     pub async fn events(&self, since: Option<u64>, actions: &[&str]) -> Result<Events, Error> {
         let filters = serde_json::json!({ "type": ["container"], "event": actions }).to_string();
+        self.subscribe(since, &filters).await
+    }
+
+    /// What happens to a swarm's services and nodes from now on; workers' engines never say anything.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn swarm_events(&self) -> Result<Events, Error> {
+        self.subscribe(None, &serde_json::json!({ "type": ["service", "node"] }).to_string()).await
+    }
+
+    async fn subscribe(&self, since: Option<u64>, filters: &str) -> Result<Events, Error> {
         let since = since.map(|t| format!("since={}.{:09}&", t / 1_000_000_000, t % 1_000_000_000)).unwrap_or_default();
-        let path = self.versioned(&format!("/events?{since}filters={}", percent_encoded(&filters)));
+        let path = self.versioned(&format!("/events?{since}filters={}", percent_encoded(filters)));
         let connection = self.answer(Method::GET, &path, DEADLINE).await?;
         Ok(Events { connection, lines: EventLines::default() })
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str, deadline: Duration) -> Result<T, Error> {
+    /// All services, with the counts of `docker service ls` where the engine knows them (API 1.41), as JSON.
+    ///
+    /// # Errors
+    /// See [`Error`]; an engine that is no manager answers 503.
+    pub async fn services(&self) -> Result<Bytes, Error> {
+        self.read("/services?status=true", DEADLINE).await
+    }
+
+    /// The tasks that Swarm wants to run, or to have run as jobs, as JSON.
+    ///
+    /// # Errors
+    /// See [`Engine::services`].
+    pub async fn wanted_tasks(&self) -> Result<Bytes, Error> {
+        let filters = r#"{"desired-state":["accepted","ready","running","complete"]}"#;
+        self.read(&format!("/tasks?filters={}", percent_encoded(filters)), DEADLINE).await
+    }
+
+    /// What became of the tasks of these services that Swarm does not want any more, as JSON.
+    ///
+    /// # Errors
+    /// See [`Engine::services`].
+    pub async fn past_tasks(&self, services: &[ServiceId]) -> Result<Bytes, Error> {
+        let services: Vec<&str> = services.iter().map(ServiceId::as_str).collect();
+        let filters = serde_json::json!({ "desired-state": ["shutdown"], "service": services }).to_string();
+        self.read(&format!("/tasks?filters={}", percent_encoded(&filters)), DEADLINE).await
+    }
+
+    /// All nodes of the swarm, as JSON.
+    ///
+    /// # Errors
+    /// See [`Engine::services`].
+    pub async fn nodes(&self) -> Result<Bytes, Error> {
+        self.read("/nodes", DEADLINE).await
+    }
+
+    /// Which API version is spoken; settled once [`Engine::negotiate`] was answered.
+    pub fn version(&self) -> ApiVersion {
+        self.negotiated.lock().unwrap_or_else(PoisonError::into_inner).version()
+    }
+
+    /// Any other question: a path without its version.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn get<T: DeserializeOwned>(&self, path: &str, deadline: Duration) -> Result<T, Error> {
+        let bytes = self.read(path, deadline).await?;
+        serde_json::from_slice(&bytes).map_err(|source| Error::Json { what: self.versioned(path), source })
+    }
+
+    async fn read(&self, path: &str, deadline: Duration) -> Result<Bytes, Error> {
         let path = self.versioned(path);
         let whole = async {
             let connection = self.answer(Method::GET, &path, deadline).await?;
             body(&path, connection).await
         };
-        let bytes =
-            timeout(deadline, whole).await.map_err(|_| Error::Timeout { what: path.clone(), after: deadline })??;
-        serde_json::from_slice(&bytes).map_err(|source| Error::Json { what: path, source })
+        timeout(deadline, whole).await.map_err(|_| Error::Timeout { what: path.clone(), after: deadline })?
     }
 
     fn versioned(&self, path: &str) -> String {
-        let version = self.negotiated.lock().unwrap_or_else(PoisonError::into_inner).version();
-        format!("/v{version}{path}")
+        format!("/v{}{path}", self.version())
     }
 
     /// Sends a request and refuses an answer that is an error, with what the engine says about it.
@@ -342,7 +405,7 @@ impl EventLines {
 }
 
 /// Text for a path or query: all but unreserved characters as `%` and two hexadecimal digits.
-fn percent_encoded(text: &str) -> String {
+pub fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len() * 3);
     for byte in text.bytes() {
         match byte {

@@ -46,10 +46,11 @@ impl Figures {
         }
     }
 
-    /// MEMORY_USED and MEMORY_LIMIT, from what was read. A limit above the machine's memory limits nothing.
+    /// MEMORY_USED, MEMORY_WORKING_SET and MEMORY_LIMIT, from what was read. A limit above the machine's memory limits nothing.
     pub fn derive(&mut self, memory_total: Option<u64>) {
-        let used = self.values.get(stat::MEMORY_USAGE).zip(self.inactive);
-        self.values.put(stat::MEMORY_USED, used.map(|(usage, inactive)| parse::memory_used(usage, inactive)));
+        let read = self.values.get(stat::MEMORY_USAGE).zip(self.inactive);
+        self.values.put(stat::MEMORY_USED, read.map(|(usage, inactive)| parse::memory_used(usage, inactive)));
+        self.values.put(stat::MEMORY_WORKING_SET, read.map(|(usage, inactive)| parse::working_set(usage, inactive)));
         // Without MemTotal: v1 writes "none" as the largest i64, rounded down to a page (of at most 64 KiB).
         let most = memory_total.unwrap_or(i64::MAX as u64 - 0xffff);
         self.values.put(stat::MEMORY_LIMIT, self.limit.filter(|limit| *limit <= most && *limit != u64::MAX));
@@ -186,8 +187,12 @@ const fn mask(stats: &[Stat]) -> u64 {
     mask
 }
 
+/// What usage gives, with `memory.stat` beside it.
+const MEMORY_USAGE: u64 = mask(&[stat::MEMORY_USAGE, stat::MEMORY_USED, stat::MEMORY_WORKING_SET]);
+
 const MEMORY_STAT: u64 = mask(&[
     stat::MEMORY_USED,
+    stat::MEMORY_WORKING_SET,
     stat::MEMORY_ANON,
     stat::MEMORY_FILE,
     stat::MEMORY_SHMEM,
@@ -232,9 +237,9 @@ rows! {
     V1 Cpuacct "cpuacct.stat" Moving [mask(&[stat::CPU_USER, stat::CPU_SYSTEM])]
         |bytes, f, _| parse::cpuacct_stat(bytes, &mut f.values);
     V1 Cpu "cpu.stat" Moving [THROTTLING] |bytes, f, _| parse::cpu_stat(bytes, &mut f.values);
-    V1 Memory "memory.usage_in_bytes" Moving [mask(&[stat::MEMORY_USAGE, stat::MEMORY_USED])]
+    V1 Memory "memory.usage_in_bytes" Moving [MEMORY_USAGE]
         |bytes, f, _| parse::single(bytes, stat::MEMORY_USAGE, &mut f.values);
-    V2 Memory "memory.current" Moving [mask(&[stat::MEMORY_USAGE, stat::MEMORY_USED])]
+    V2 Memory "memory.current" Moving [MEMORY_USAGE]
         |bytes, f, _| parse::single(bytes, stat::MEMORY_USAGE, &mut f.values);
     V1 Memory "memory.stat" Moving [MEMORY_STAT | mask(&[stat::MEMORY_SWAP, stat::MEMORY_LIMIT])]
         |bytes, f, _| parse::memory_stat_v1(bytes, &mut f.values, f.inactive.insert(Inactive::default()), &mut f.limit);

@@ -4,6 +4,8 @@
 //! over and counted ([`Bad`]); a last line without its newline is torn, and passed over as well. What a file does not
 //! say stays absent. It deliberately opens nothing and knows no paths.
 
+pub mod machine;
+
 use crate::{
     model::{Nanos, Values},
     stat::{self, Stat},
@@ -113,6 +115,11 @@ pub fn memory_used(usage: u64, inactive: Inactive) -> u64 {
         .and_then(|file| usage.checked_sub(file).filter(|used| *used > 0))
         .or_else(|| usage.checked_sub(inactive.plain.unwrap_or(0)).filter(|used| *used > 0))
         .unwrap_or(usage)
+}
+
+/// The working set as cAdvisor and the kubelet have it: usage less the inactive page cache, never below 0.
+pub fn working_set(usage: u64, inactive: Inactive) -> u64 {
+    usage.saturating_sub(inactive.hierarchical.or(inactive.plain).unwrap_or(0))
 }
 
 /// v1 `memory.stat`: the `total_` keys, for those without are of the cgroup alone. Also the effective limit.
@@ -335,16 +342,6 @@ pub fn memory_total(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// How many CPUs are online: the `cpu<n>` lines at the head of `/proc/stat`. What follows them is not looked at.
-pub fn online_cpus(bytes: &[u8]) -> Option<u64> {
-    let cpus = lines(bytes)
-        .0
-        .map_while(|line| line.strip_prefix(b"cpu"))
-        .filter(|rest| rest.first().is_some_and(u8::is_ascii_digit))
-        .count();
-    (cpus > 0).then_some(cpus as u64)
-}
-
 /// An RFC 3339 moment as nanoseconds since the Unix epoch; `None` for what is before it, as the engine's "never" is.
 pub fn rfc3339(text: &str) -> Option<Nanos> {
     let bytes = text.as_bytes();
@@ -429,7 +426,15 @@ mod tests {
     }
 
     #[test]
-    fn memory_used_follows_the_docker_cli() {
+    fn b059_the_working_set_is_clamped_where_docker_stats_shows_the_whole_usage() {
+        let v1 = Inactive { hierarchical: Some(100), plain: Some(40) };
+        let v2 = Inactive { hierarchical: None, plain: Some(12 << 20) };
+        assert_eq!((memory_used(100, v1), working_set(100, v1)), (60, 0));
+        assert_eq!((memory_used(10 << 20, v2), working_set(10 << 20, v2)), (10 << 20, 0));
+    }
+
+    #[test]
+    fn b034_b040_b050_b058_memory_used_follows_the_docker_cli() {
         let v1 = |usage, hierarchical, plain| memory_used(usage, Inactive { hierarchical: Some(hierarchical), plain });
         let v2 = |usage, plain| memory_used(usage, Inactive { hierarchical: None, plain });
         assert_eq!(v1(500, 400, None), 100);
@@ -438,6 +443,38 @@ mod tests {
         assert_eq!(v2(10 << 20, Some(12 << 20)), 10 << 20);
         assert_eq!(v2(100, None), 100);
         assert_eq!(v2(0, Some(0)), 0);
+    }
+
+    #[test]
+    fn b055_b056_the_page_cache_that_is_first_to_go_is_not_used() {
+        // Shown as 1.8 GiB raw where docker stats says 77.23 MiB; and 784.8 MiB where it says 329.6.
+        let mib = |usage: u64, file: u64| {
+            let inactive = Inactive { hierarchical: None, plain: Some(file) };
+            format!("{:.2}", memory_used(usage, inactive) as f64 / f64::from(1 << 20))
+        };
+        assert_eq!(mib(1_932_735_283, 1_851_753_923), "77.23");
+        assert_eq!(mib(822_935_552, 477_356_032), "329.57");
+    }
+
+    #[test]
+    fn b047_kernel_memory_is_told_apart_from_that_of_processes() {
+        // 500 MB charged, of which processes have 20.
+        let (mut values, mut inactive) = Default::default();
+        memory_stat_v2(b"anon 20971520\nfile 0\nkernel 503316480\nslab 503300000\n", &mut values, &mut inactive);
+        assert_eq!((values.get(stat::MEMORY_ANON), values.get(stat::MEMORY_KERNEL)), (Some(20 << 20), Some(480 << 20)));
+        assert_eq!(memory_used(500 << 20, inactive), 500 << 20);
+    }
+
+    #[test]
+    fn b052_a_key_that_newer_kernels_split_is_no_stat_that_could_stand_still_at_0() {
+        let (mut values, mut inactive) = Default::default();
+        let bad = memory_stat_v2(
+            b"anon 1\nworkingset_refault_anon 5\nworkingset_refault_file 6\n",
+            &mut values,
+            &mut inactive,
+        );
+        assert_eq!((values.iter().collect::<Vec<_>>(), bad), (vec![(stat::MEMORY_ANON, 1)], 0));
+        assert!(Stat::all().all(|stat| !stat.name().contains("refault")));
     }
 
     #[test]
@@ -649,15 +686,6 @@ mod tests {
     fn an_interface_line_that_is_cut_spoils_only_itself() {
         let (rows, bad) = network(b"eth0: 1 2 3\neth1: 10 1 0 0 0 0 0 0 20 2 0 0 0 0 0 0\neth2: 1 1 1");
         assert_eq!((rows.len(), bad), (1, 2));
-    }
-
-    #[test]
-    fn b001_b013_online_cpus_are_the_cpu_lines_and_nothing_after_them_is_read() {
-        let mut stat = b"cpu  1 2 3 4 5 6 7 0 0 0\ncpu0 1 2 3 4 5 6 7 0 0 0\ncpu3 1 2 3 4 5 6 7 0 0 0\nintr ".to_vec();
-        stat.extend(b"0 ".repeat(40_000));
-        stat.extend(b"\ncpu9 1\n");
-        assert_eq!(online_cpus(&stat), Some(2));
-        assert_eq!(online_cpus(b"intr 1\n"), None);
     }
 
     #[test]

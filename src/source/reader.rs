@@ -2,7 +2,8 @@
 //!
 //! Where the CPU counter stands still, most other figures do too: then only that counter is read every round, and the
 //! rest once in [`IDLE_ROUNDS`]. The ages this allows: CPU time none; limits [`LIMIT_ROUNDS`] rounds; everything else
-//! none while the task runs and up to [`IDLE_ROUNDS`] rounds while it is idle. A read allocates nothing.
+//! none while the task runs and up to [`IDLE_ROUNDS`] rounds while it is idle. Counters that rates are made of are told as
+//! [`super::spread`] says, so that a rate is never that of several rounds. A read allocates nothing.
 //! A Reader is of one incarnation, whose counters it keeps; it deliberately knows no names.
 
 use super::{
@@ -11,9 +12,10 @@ use super::{
     files::{self, Around, BLKIO_BYTES, BLKIO_OPS, Cgroup, Controller, Figures, NET_DEV, Row, When},
     limits::Limits,
     parse,
+    spread::Spread,
 };
 use crate::{
-    model::Values,
+    model::{Nanos, Values},
     stat::{self, Level},
 };
 use std::{
@@ -89,7 +91,7 @@ impl Scratch {
 }
 
 /// Reads a kernel file from its start; gives how many bytes it has.
-fn slurp(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn slurp(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut n = 0;
     loop {
         match file.read_at(&mut buffer[n..], n as u64) {
@@ -112,6 +114,7 @@ pub struct Reader {
     blkio: Vec<(File, PathBuf)>,
     limits: Limits,
     figures: Figures,
+    spread: Spread,
     mask: u64,
     memory_total: Option<u64>,
     /// Shifts the rounds in which an idle task is read, so that not all are read in the same one.
@@ -133,7 +136,7 @@ impl Reader {
         scratch: &mut Scratch,
     ) -> Result<Reader, Unseen> {
         // The network file before the check of whose process it is: a process id that passed on meanwhile is noticed.
-        let mask = level.mask();
+        let mask = level.mask() & stat::TASKS;
         let net_dev = host.process_file(target.pid, NET_DEV.name);
         let net_dev = if target.network && mask & NET_DEV.gives != 0 { open(&net_dev, scratch)? } else { None };
         let (place, ours) = host.place(target);
@@ -159,27 +162,42 @@ impl Reader {
             let denied = scratch.around.faults.of(Fault::Denied) > denied;
             return Err(if denied { Unseen::Denied } else { Unseen::Nowhere });
         }
+        let off = Controller::ALL.into_iter().filter(|controller| {
+            let row = |row: &&Row| row.controller == *controller && row.gives & mask != 0;
+            let wanted =
+                files::ROWS.iter().filter(row).any(|row| place.of(*controller).is_none_or(|at| at.0 == row.cgroup));
+            let found = files.iter().any(|(row, _)| row.controller == *controller);
+            *controller != Controller::Pressure && wanted && !found
+        });
+        scratch.around.faults.add(Fault::NoController, off.count() as u64);
         let limits = Limits::new(host, &place, mask);
         let mut figures = Figures::default();
         figures.values.set(stat::START_TIME, target.started_at);
-        let memory_total = host.memory_total();
-        Ok(Reader { files, blkio, limits, figures, mask, memory_total, phase, moved: true, limits_due: true })
+        let seldom = files
+            .iter()
+            .filter(|(row, _)| row.when == When::Moving)
+            .fold(BLKIO_BYTES.gives, |m, (row, _)| m | row.gives);
+        let (spread, memory_total) = (Spread::new(seldom), host.memory_total());
+        Ok(Reader { files, blkio, limits, figures, spread, mask, memory_total, phase, moved: true, limits_due: true })
     }
 
-    /// One sample. `round` counts the node's rounds.
+    /// One sample. `round` counts the node's rounds, `now` is their clock.
     ///
     /// # Errors
     /// If the cgroup is gone; [`Reader::last`] then has what was known before.
-    pub fn read(&mut self, round: u64, scratch: &mut Scratch) -> Result<&Values, Gone> {
+    pub fn read(&mut self, round: u64, now: Nanos, scratch: &mut Scratch) -> Result<&Values, Gone> {
         let due = round.wrapping_add(self.phase);
         let before = self.figures.values.get(stat::CPU);
         self.read_files(When::Always, scratch)?;
-        let now = self.figures.values.get(stat::CPU);
+        let used = self.figures.values.get(stat::CPU);
         // One more reading after it came to rest: the last one may have been before the last change.
-        let moves = now.is_none() || now != before;
+        let moves = used.is_none() || used != before;
         if moves || self.moved || due.is_multiple_of(IDLE_ROUNDS) {
             self.read_files(When::Moving, scratch)?;
             self.read_undecided_blkio(scratch);
+            self.spread.read(now, &mut self.figures.values);
+        } else {
+            self.spread.tell(now, &mut self.figures.values);
         }
         if std::mem::take(&mut self.limits_due) || due.is_multiple_of(LIMIT_ROUNDS) {
             self.limits.read(&mut self.figures, scratch);
@@ -199,6 +217,7 @@ impl Reader {
             }
         }
         self.read_undecided_blkio(scratch);
+        self.spread.settle(&mut self.figures.values);
         (self.finish(), whole)
     }
 
@@ -246,11 +265,20 @@ impl Reader {
         if self.blkio.is_empty() {
             return;
         }
-        let found = self.blkio.iter().enumerate().find_map(|(place, (file, _))| {
-            let n = slurp(file, &mut scratch.buffer).ok()?;
-            parse::blkio_has_data(&scratch.buffer[..n]).then_some((place, n))
-        });
+        let mut unread = 0;
+        let found =
+            self.blkio.iter().enumerate().find_map(|(place, (file, _))| match slurp(file, &mut scratch.buffer) {
+                Ok(n) => parse::blkio_has_data(&scratch.buffer[..n]).then_some((place, n)),
+                Err(error) => {
+                    unread += 1;
+                    scratch.around.faults.count(files::fault(&error));
+                    None
+                }
+            });
         let Some((place, n)) = found else {
+            if unread > 0 {
+                return self.figures.lose(files::BLOCK);
+            }
             // Read, and nothing there yet: zeros, as an empty file of the chosen ones would say.
             for row in [&BLKIO_BYTES, &BLKIO_OPS] {
                 parse_row(row, b"", &mut self.figures, &mut scratch.around);
@@ -314,357 +342,4 @@ fn v1_blkio(place: &Place, scratch: &mut Scratch) -> Result<Vec<(File, PathBuf)>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        model::bits,
-        source::fake::{ID, Layout, MEMORY_TOTAL, Machine, PID, STARTED_AT, recording, target},
-        stat::Stat,
-    };
-
-    struct Rig {
-        machine: Machine,
-        scratch: Scratch,
-        reader: Reader,
-        round: u64,
-    }
-
-    fn open(machine: Machine, target: &Target, level: Level) -> Result<Rig, Unseen> {
-        let host = machine.host();
-        let mut scratch = Scratch::new(&host);
-        let reader = Reader::open(&host, target, level, 0, &mut scratch)?;
-        Ok(Rig { machine, scratch, reader, round: 0 })
-    }
-
-    /// A reader of the recorded container under `/docker`, at level `all`.
-    fn rig(layout: Layout) -> Rig {
-        let machine = Machine::new(layout);
-        machine.container(&format!("/docker/{ID}"));
-        open(machine, &target(), Level::All).unwrap()
-    }
-
-    impl Rig {
-        fn read(&mut self) -> Values {
-            self.round += 1;
-            self.reader.read(self.round, &mut self.scratch).unwrap().clone()
-        }
-        fn write(&self, file: &str, bytes: impl AsRef<[u8]>) {
-            self.machine.write(&format!("sys/fs/cgroup/{file}"), bytes);
-        }
-        fn faults(&self) -> Vec<(Fault, u64)> {
-            self.scratch.around.faults.iter().filter(|(_, n)| *n > 0).collect()
-        }
-    }
-
-    /// What the engine's own record said of the paused container, and `docker stats`: 9.141MiB / 64MiB, 1.18kB / 0B,
-    /// 0B / 21MB, 1.
-    const RECORDED_V1: &[(Stat, u64)] = &[
-        (stat::CPU, 8_274_898_924),
-        (stat::CPU_USER, 8_190_000_000),
-        (stat::CPU_SYSTEM, 70_000_000),
-        (stat::MEMORY_USED, 9_584_640),
-        (stat::MEMORY_USAGE, 28_459_008),
-        (stat::RX_BYTES, 1182),
-        (stat::TX_BYTES, 0),
-        (stat::RX_PACKETS, 13),
-        (stat::PIDS, 1),
-        (stat::BLOCK_READ, 0),
-        (stat::BLOCK_WRITTEN, 20_979_712),
-        (stat::BLOCK_READS, 0),
-        (stat::BLOCK_WRITES, 8),
-        (stat::MEMORY_ANON, 61_440),
-        (stat::CPU_PERIODS, 171),
-        (stat::THROTTLED_PERIODS, 145),
-        (stat::THROTTLED, 3_073_634_204),
-        (stat::MEMORY_KERNEL, 823_296),
-        (stat::MEMORY_PEAK, 31_948_800),
-        (stat::MEMORY_SWAP, 0),
-        (stat::OOM_KILLS, 0),
-        (stat::MEMORY_LIMIT, 64 << 20),
-        (stat::CPU_LIMIT, 500_000_000),
-        (stat::PIDS_LIMIT, 50),
-        (stat::START_TIME, STARTED_AT),
-    ];
-
-    fn pressures(values: &Values) -> usize {
-        let all = [stat::CPU_WAITING, stat::CPU_STALLED, stat::MEMORY_WAITING, stat::IO_WAITING];
-        all.into_iter().filter(|stat| values.get(*stat).is_some()).count()
-    }
-
-    #[test]
-    fn v1_however_mounted_gives_what_the_engine_and_docker_stats_said() {
-        for layout in [Layout::V1Apart, Layout::V1Together, Layout::Hybrid] {
-            let mut rig = rig(layout);
-            let values = rig.read();
-            for (stat, expected) in RECORDED_V1 {
-                assert_eq!(values.get(*stat), Some(*expected), "{stat:?}, {layout:?}");
-            }
-            assert_eq!(pressures(&values), if layout == Layout::Hybrid { 2 } else { 0 }, "absent without v2");
-            assert_eq!(rig.faults(), []);
-        }
-    }
-
-    #[test]
-    fn v2_under_either_driver_gives_what_was_recorded() {
-        for place in [format!("/docker/{ID}"), format!("/system.slice/docker-{ID}.scope")] {
-            let machine = Machine::new(Layout::V2);
-            machine.container(&place);
-            let mut rig = open(machine, &target(), Level::All).unwrap();
-            let values = rig.read();
-            for (stat, expected) in [
-                (stat::CPU, 10_393_872_000),
-                (stat::MEMORY_USED, 22_704_128 - 21_590_016),
-                (stat::MEMORY_LIMIT, 64 << 20),
-                (stat::MEMORY_PEAK, 23_846_912),
-                (stat::MEMORY_SWAP, 0),
-                (stat::BLOCK_READ, 618_496),
-                (stat::BLOCK_WRITES, 234),
-                (stat::CPU_LIMIT, 500_000_000),
-                (stat::CPU_WAITING, 6_787_577_000),
-                (stat::OOM_KILLS, 0),
-                (stat::PIDS, 1),
-            ] {
-                assert_eq!(values.get(stat), Some(expected), "{stat:?}, {place}");
-            }
-            assert_eq!(values.get(stat::PIDS_LIMIT), None, "pids.max says max");
-            assert_eq!(rig.faults(), []);
-        }
-    }
-
-    #[test]
-    fn the_same_state_gives_the_same_columns_in_both_versions() {
-        let mut v1 = rig(Layout::V1Apart);
-        let mut v2 = rig(Layout::V2);
-        // The v1 recording's state, as a v2 kernel would write it; the counts of ticks and µs are whole ones.
-        let d = format!("docker/{ID}");
-        v1.write(&format!("cpuacct/{d}/cpuacct.usage"), "8270000000\n");
-        v2.write(
-            &format!("{d}/cpu.stat"),
-            "usage_usec 8270000\nuser_usec 8190000\nsystem_usec 70000\nnr_periods 171\nnr_throttled 145\nthrottled_usec 3073634\n",
-        );
-        v1.write(&format!("cpu/{d}/cpu.stat"), "nr_periods 171\nnr_throttled 145\nthrottled_time 3073634000\n");
-        v2.write(&format!("{d}/memory.current"), "28459008\n");
-        v2.write(
-            &format!("{d}/memory.stat"),
-            "anon 61440\nfile 27267072\nkernel 823296\nshmem 8388608\nfile_mapped 0\nfile_dirty 4096\nfile_writeback 0\n\
-             inactive_file 18874368\nactive_file 4096\npgfault 1748\npgmajfault 0\n",
-        );
-        v2.write(&format!("{d}/memory.peak"), "31948800\n");
-        v2.write(&format!("{d}/pids.max"), "50\n");
-        v2.write(&format!("{d}/io.stat"), "254:0 rbytes=0 wbytes=20979712 rios=0 wios=8 dbytes=0 dios=0\n");
-        let (mut one, mut other) = (v1.read(), v2.read());
-        let pressure = stat::CPU_WAITING.bit() | stat::CPU_STALLED.bit();
-        for values in [&mut one, &mut other] {
-            values.retain(!pressure);
-        }
-        assert_eq!(one, other);
-        assert_eq!(bits(one.present()).count(), crate::stat::N_STATS - 6, "all but pressure");
-    }
-
-    #[test]
-    fn a_level_opens_what_it_needs_and_gives_no_more() {
-        let machine = Machine::new(Layout::V1Apart);
-        machine.container(&format!("/docker/{ID}"));
-        let mut rig = open(machine, &target(), Level::Docker).unwrap();
-        assert_eq!(rig.read().present(), Level::Docker.mask());
-        let names: Vec<_> = rig.reader.files.iter().map(|(row, _)| row.name).collect();
-        let expected =
-            ["cpuacct.usage", "memory.usage_in_bytes", "memory.stat", "pids.current", "net/dev", "blkio bytes"];
-        assert_eq!(names, expected);
-    }
-
-    #[test]
-    fn a_missing_or_garbled_file_spoils_only_its_own_fields() {
-        let machine = Machine::new(Layout::V1Apart);
-        machine.container(&format!("/docker/{ID}"));
-        let d = format!("docker/{ID}");
-        machine.remove(&format!("sys/fs/cgroup/pids/{d}/pids.current"));
-        machine.remove(&format!("sys/fs/cgroup/memory/{d}/memory.kmem.usage_in_bytes"));
-        machine.write(&format!("sys/fs/cgroup/memory/{d}/memory.usage_in_bytes"), "28459");
-        machine.write(&format!("sys/fs/cgroup/cpu/{d}/cpu.cfs_quota_us"), "\u{fffd}\n");
-        let mut rig = open(machine, &target(), Level::All).unwrap();
-        let values = rig.read();
-        let lost = [stat::PIDS, stat::MEMORY_KERNEL, stat::MEMORY_USAGE, stat::MEMORY_USED, stat::CPU_LIMIT];
-        for (stat, expected) in RECORDED_V1 {
-            let expected = (!lost.contains(stat)).then_some(*expected);
-            assert_eq!(values.get(*stat), expected, "{stat:?}");
-        }
-        assert_eq!(rig.faults(), [(Fault::Malformed, 1)], "the torn number; a missing file is no fault");
-    }
-
-    #[test]
-    fn b037_a_limit_that_limits_nothing_is_absent() {
-        let stat = String::from_utf8(recording("v1/memory/memory.stat")).unwrap();
-        let with = |limit: u64| stat.replace("limit 67108864", &format!("limit {limit}"));
-        for (limit, expected) in [
-            (9_223_372_036_854_771_712, None),
-            (MEMORY_TOTAL + 4096, None),
-            (MEMORY_TOTAL, Some(MEMORY_TOTAL)),
-            (1 << 30, Some(1 << 30)),
-        ] {
-            let mut rig = rig(Layout::V1Apart);
-            rig.write(&format!("memory/docker/{ID}/memory.stat"), with(limit));
-            assert_eq!(rig.read().get(stat::MEMORY_LIMIT), expected);
-        }
-    }
-
-    #[test]
-    fn on_v2_the_tightest_limit_above_counts() {
-        for (own, parent, top, expected) in [
-            ("max", "max", "max", None),
-            ("67108864", "max", "max", Some(64 << 20)),
-            ("max", "33554432", "max", Some(32 << 20)),
-            ("67108864", "max", "16777216", Some(16 << 20)),
-        ] {
-            let machine = Machine::new(Layout::V2);
-            machine.container(&format!("/a/b/{ID}"));
-            for (path, limit) in [(format!("a/b/{ID}"), own), ("a/b".into(), parent), ("a".into(), top)] {
-                machine.write(&format!("sys/fs/cgroup/{path}/memory.max"), format!("{limit}\n"));
-            }
-            let mut rig = open(machine, &target(), Level::Docker).unwrap();
-            assert_eq!(rig.read().get(stat::MEMORY_LIMIT), expected);
-        }
-    }
-
-    #[test]
-    fn b065_b064_a_volume_on_a_disk_does_not_count_beside_the_disk() {
-        let mut rig = rig(Layout::V2);
-        rig.write(
-            &format!("docker/{ID}/io.stat"),
-            "253:0 rbytes=100 wbytes=100 rios=1 wios=1\n254:0 rbytes=100 wbytes=104 rios=1 wios=2\n",
-        );
-        let values = rig.read();
-        assert_eq!((values.get(stat::BLOCK_READ), values.get(stat::BLOCK_WRITTEN)), (Some(100), Some(104)));
-    }
-
-    #[test]
-    fn b061_the_v1_file_that_has_data_is_taken_in_order_of_preference() {
-        let mut rig = rig(Layout::V1Apart);
-        let file = |name: &str| format!("blkio/docker/{ID}/blkio.{name}");
-        rig.write(&file("throttle.io_service_bytes_recursive"), "Total 0\n");
-        let values = rig.read();
-        assert_eq!((values.get(stat::BLOCK_READ), values.get(stat::BLOCK_WRITES)), (Some(0), Some(0)));
-        rig.write(&file("bfq.io_service_bytes_recursive"), "254:0 Read 5\n254:0 Write 0\nTotal 5\n");
-        rig.write(&file("bfq.io_serviced_recursive"), "254:0 Read 1\n254:0 Write 0\nTotal 1\n");
-        rig.write(&file("throttle.io_service_bytes_recursive"), "254:0 Read 6\nTotal 6\n");
-        rig.reader.hurry();
-        let values = rig.read();
-        assert_eq!((values.get(stat::BLOCK_READ), values.get(stat::BLOCK_READS)), (Some(5), Some(1)));
-        // From here on it stays with that one.
-        rig.write(&file("bfq.io_service_bytes_recursive"), "254:0 Read 9\n254:0 Write 0\nTotal 9\n");
-        rig.reader.hurry();
-        assert_eq!(rig.read().get(stat::BLOCK_READ), Some(9));
-    }
-
-    #[test]
-    fn counters_never_fall_when_an_interface_goes_or_a_device_is_unplugged() {
-        let mut rig = rig(Layout::V2);
-        let before = rig.read();
-        rig.machine.write(&format!("proc/{PID}/net/dev"), "  lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n");
-        rig.write(&format!("docker/{ID}/io.stat"), "");
-        for _ in 0..4 {
-            rig.reader.hurry();
-            let after = rig.read();
-            for stat in [stat::RX_BYTES, stat::RX_PACKETS, stat::BLOCK_READ, stat::BLOCK_WRITTEN, stat::BLOCK_WRITES] {
-                assert_eq!(after.get(stat), before.get(stat), "{stat:?}");
-            }
-        }
-        // A new interface counts from its beginning.
-        rig.machine.write(&format!("proc/{PID}/net/dev"), " eth1: 18 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0\n");
-        rig.reader.hurry();
-        assert_eq!(rig.read().get(stat::RX_BYTES), Some(1182 + 18));
-    }
-
-    #[test]
-    fn b082_b085_b086_without_a_network_of_its_own_network_figures_are_absent() {
-        let machine = Machine::new(Layout::V1Apart);
-        machine.container(&format!("/docker/{ID}"));
-        let mut rig = open(machine, &Target { network: false, ..target() }, Level::All).unwrap();
-        assert_eq!(rig.read().present() & files::NETWORK, 0);
-    }
-
-    #[test]
-    fn another_process_network_is_not_taken_for_the_containers() {
-        let machine = Machine::new(Layout::V1Apart);
-        machine.container(&format!("/docker/{ID}"));
-        machine.write(&format!("proc/{PID}/cgroup"), "4:memory:/user.slice\n");
-        let mut rig = open(machine, &target(), Level::All).expect("its cgroup is where the driver puts it");
-        let values = rig.read();
-        assert_eq!(values.present() & files::NETWORK, 0);
-        assert_eq!(values.get(stat::CPU), Some(8_274_898_924));
-        assert_eq!(rig.faults(), [(Fault::OtherProcess, 1)]);
-    }
-
-    #[test]
-    fn an_idle_tasks_other_figures_are_at_most_idle_rounds_old() {
-        let mut rig = rig(Layout::V1Apart);
-        rig.read();
-        rig.read();
-        let pids = format!("pids/docker/{ID}/pids.current");
-        let mut ages = Vec::new();
-        for n in 2..30u64 {
-            // A figure that changes each round, of a task whose CPU counter stands still.
-            rig.write(&pids, format!("{n}\n"));
-            ages.push(n - rig.read().get(stat::PIDS).unwrap());
-        }
-        assert_eq!(ages.iter().max(), Some(&(IDLE_ROUNDS - 1)));
-        assert_eq!(ages.iter().filter(|age| **age == 0).count() as u64, 28 / IDLE_ROUNDS + 1);
-    }
-
-    #[test]
-    fn a_running_tasks_figures_are_all_of_this_round_and_of_the_one_after() {
-        let mut rig = rig(Layout::V1Apart);
-        let (cpu, pids) = (format!("cpuacct/docker/{ID}/cpuacct.usage"), format!("pids/docker/{ID}/pids.current"));
-        for n in 1..10u64 {
-            rig.write(&cpu, format!("{}\n", 9_000_000_000 + n));
-            rig.write(&pids, format!("{n}\n"));
-            assert_eq!(rig.read().get(stat::PIDS), Some(n));
-        }
-        rig.write(&pids, "77\n");
-        assert_eq!(rig.read().get(stat::PIDS), Some(77), "it came to rest after the last reading");
-    }
-
-    #[test]
-    fn limits_are_at_most_limit_rounds_old() {
-        let mut rig = rig(Layout::V2);
-        rig.read();
-        rig.write(&format!("docker/{ID}/cpu.max"), "max 100000\n");
-        rig.write(&format!("docker/{ID}/pids.max"), "7\n");
-        let fresh_after = (1..100).find(|_| rig.read().get(stat::PIDS_LIMIT) == Some(7)).unwrap();
-        assert!(fresh_after <= LIMIT_ROUNDS);
-        assert_eq!(rig.reader.last().get(stat::CPU_LIMIT), None);
-        rig.write(&format!("docker/{ID}/pids.max"), "8\n");
-        assert_eq!(rig.read().get(stat::PIDS_LIMIT), Some(7));
-        rig.reader.hurry();
-        assert_eq!(rig.read().get(stat::PIDS_LIMIT), Some(8), "the engine said that it was changed");
-    }
-
-    #[test]
-    fn a_container_that_cannot_be_seen_is_said_so() {
-        let result = open(Machine::new(Layout::V1Apart), &target(), Level::All);
-        assert_eq!(result.err(), Some(Unseen::Nowhere));
-    }
-
-    #[test]
-    fn b028_b038_a_controller_that_is_off_leaves_its_figures_absent_and_no_others() {
-        let machine = Machine::new(Layout::V2);
-        machine.container(&format!("/docker/{ID}"));
-        for file in ["current", "stat", "max", "peak", "events", "swap.current"] {
-            machine.remove(&format!("sys/fs/cgroup/docker/{ID}/memory.{file}"));
-        }
-        let mut rig = open(machine, &target(), Level::All).unwrap();
-        let values = rig.read();
-        assert!(values.iter().all(|(stat, _)| !stat.name().starts_with("memory")), "{values:?}");
-        assert_eq!((values.get(stat::PIDS), values.get(stat::CPU)), (Some(1), Some(10_393_872_000)));
-        assert_eq!(rig.faults(), []);
-    }
-
-    #[test]
-    fn a_file_of_many_interfaces_is_read_to_its_end() {
-        let mut rig = rig(Layout::V1Apart);
-        let line = |n: usize| format!("veth{n:04}: 1 0 0 0 0 0 0 0 2 0 0 0 0 0 0 0\n");
-        rig.machine.write(&format!("proc/{PID}/net/dev"), (0..200).map(line).collect::<String>());
-        let values = rig.read();
-        assert_eq!((values.get(stat::RX_BYTES), values.get(stat::TX_BYTES)), (Some(200), Some(400)));
-    }
-}
+mod tests;

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn b038_b085_what_a_record_lacks_is_absent() {
+    fn b038_b076_b085_what_a_record_lacks_is_absent() {
         let json = br#"{"read":"2026-11-30T16:56:09Z","memory_stats":{},"cpu_stats":{"cpu_usage":{"total_usage":5}},
             "blkio_stats":{"io_service_bytes_recursive":null},"pids_stats":{},"networks":null,"new_in_api_9":[1]}"#;
         let values = take(json).unwrap();
@@ -217,5 +217,32 @@ mod tests {
             assert!(record.take(&stats, &mut Devices::default(), None, Level::All));
             assert_eq!(record.last().get(stat::RX_BYTES), Some(expected));
         }
+    }
+
+    #[test]
+    fn b008_b010_what_an_engine_says_of_the_machines_cpus_plays_no_part() {
+        // podman's system_cpu_usage is another thing, old clients lack online_cpus, old kernels list CPUs that are off.
+        for more in [
+            "",
+            r#","system_cpu_usage":1,"online_cpus":4"#,
+            r#","system_cpu_usage":3890000000,"online_cpus":0"#,
+            r#","system_cpu_usage":18446744073709551615,"percpu_usage":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15]"#,
+        ] {
+            let cpu = format!(r#"{{"cpu_usage":{{"total_usage":731308110}}{more}}}"#);
+            let json = format!(r#"{{"read":"2026-11-30T16:56:09Z","cpu_stats":{cpu},"precpu_stats":{{}}}}"#);
+            assert_eq!(take(json.as_bytes()).unwrap().get(stat::CPU), Some(731_308_110), "{more}");
+        }
+    }
+
+    #[test]
+    fn b062_b094_every_device_and_every_network_counts() {
+        let json = br#"{"read":"2026-11-30T16:56:09Z",
+            "networks":{"eth0":{"rx_bytes":100,"tx_bytes":1},"eth1":{"rx_bytes":20,"tx_bytes":2},"eth2":{"rx_bytes":3,"tx_bytes":4}},
+            "blkio_stats":{"io_service_bytes_recursive":[
+                {"major":8,"minor":0,"op":"Read","value":5},{"major":8,"minor":16,"op":"Read","value":7},
+                {"major":8,"minor":16,"op":"Total","value":7},{"major":8,"minor":16,"op":"","value":99}]}}"#;
+        let values = take(json).unwrap();
+        let of = [stat::RX_BYTES, stat::TX_BYTES, stat::BLOCK_READ].map(|stat| values.get(stat));
+        assert_eq!(of, [Some(123), Some(7), Some(12)]);
     }
 }

@@ -7,91 +7,43 @@
 use super::{
     Fault, Faults,
     cgroup::{Host, Target},
-    engine::{STATS_DEADLINE, api::Stats},
+    engine::{
+        STATS_DEADLINE,
+        api::{Listed, Stats},
+    },
     files::Controller,
+    life::{Exit, Life},
+    parse,
     reader::{Gone, Reader, Scratch, Unseen},
     record::Record,
+    round::{Ended, Reading, Round, Unread},
 };
 use crate::{
     clock::monotonic,
-    model::{Nanos, TaskMeta, Values},
+    model::{Millis, Nanos, TaskMeta, Values},
     stat::Level,
 };
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
 
 /// For how long an engine's record stands for the container it is of, before that counts as unread: two attempts.
 pub const MAX_RECORD_AGE: Nanos = 2 * STATS_DEADLINE.as_nanos() as Nanos;
-
-/// What one tick over the node gave.
-#[derive(Debug)]
-pub struct Round {
-    /// When it was read.
-    pub monotonic: Nanos,
-    /// Every running task.
-    pub readings: Vec<(Arc<TaskMeta>, Reading)>,
-    /// The incarnations that ended since the last round.
-    pub ended: Vec<Ended>,
-}
-
-/// What a task's reading gave.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Reading {
-    /// Read from the kernel in this round.
-    Fresh(Values),
-    /// The engine's last record, which is this old: at most [`MAX_RECORD_AGE`].
-    Aged {
-        /// What it says.
-        values: Values,
-        /// How long before the round's moment it came.
-        age: Nanos,
-    },
-    /// Nothing new is known.
-    Unread(Unread),
-}
-
-/// Why a task could not be read in a round.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Unread {
-    /// Its cgroup is gone, and the engine has not said yet what became of it.
-    #[error("its cgroup is gone, and the engine has not said what became of it")]
-    Gone,
-    /// Its cgroup cannot be seen, and the engine has given no record of it, or none for long.
-    #[error("its cgroup cannot be seen from the shipper, and the engine gives no record of it")]
-    NoRecord,
-}
-
-/// How a container ended, as far as anybody said.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Exit {
-    /// Its exit code.
-    pub code: Option<i64>,
-    /// The kernel killed something in it for want of memory.
-    pub oom_killed: bool,
-}
-
-/// An incarnation that is over.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ended {
-    /// Whose.
-    pub meta: Arc<TaskMeta>,
-    /// Its last values; `None` if it was never read.
-    pub last: Option<Values>,
-    /// How it ended.
-    pub exit: Exit,
-    /// The time before its end that no reading saw; `None` if the last reading came after its last process.
-    pub unseen_tail: Option<Nanos>,
-}
 
 /// What reads a task.
 #[derive(Debug)]
 enum By {
     Kernel(Box<Reader>),
-    /// `at`: when the newest record came.
+    /// `at`: when the engine read the newest record. `asked`: since when it is asked for the next one.
     Engine {
         record: Box<Record>,
         at: Option<Nanos>,
-        asked: bool,
+        asked: Option<Nanos>,
     },
+    /// There is nothing to read.
+    Nothing(Unread),
 }
 
 #[derive(Debug)]
@@ -99,7 +51,8 @@ struct Tracked {
     meta: Arc<TaskMeta>,
     target: Target,
     by: By,
-    /// Which listing was the newest asked for when this came: an older one cannot know it.
+    life: Life,
+    /// Which listing was the newest asked for when this came, or its life changed: an older one cannot know that.
     since_listing: u64,
     oom_killed: bool,
     gone: bool,
@@ -114,6 +67,7 @@ struct Tracked {
 pub struct Table {
     host: Host,
     level: Level,
+    mask: u64,
     max_tasks: usize,
     scratch: Scratch,
     tasks: BTreeMap<Arc<str>, Tracked>,
@@ -129,7 +83,8 @@ impl Table {
     pub fn new(host: Host, level: Level, max_tasks: usize) -> Table {
         let (scratch, memory_total) = (Scratch::new(&host), host.memory_total());
         let (tasks, ended) = (BTreeMap::new(), Vec::new());
-        Table { host, level, max_tasks, scratch, tasks, ended, round: 0, memory_total, adopted: 0 }
+        let mask = level.mask();
+        Table { host, level, mask, max_tasks, scratch, tasks, ended, round: 0, memory_total, adopted: 0 }
     }
 
     /// One tick: every task is read once.
@@ -139,10 +94,10 @@ impl Table {
         let mut readings = Vec::with_capacity(self.tasks.len());
         for task in self.tasks.values_mut() {
             let reading = match &mut task.by {
-                By::Kernel(reader) => match reader.read(self.round, &mut self.scratch) {
+                By::Kernel(reader) => match reader.read(self.round, monotonic, &mut self.scratch) {
                     Ok(values) => {
                         task.read_at = monotonic;
-                        Reading::Fresh(values.clone())
+                        Reading::Fresh(alive(values, &task.life, self.mask))
                     }
                     Err(Gone) => {
                         task.gone = true;
@@ -151,18 +106,30 @@ impl Table {
                     }
                 },
                 By::Engine { record, at, .. } => match at.map(|at| monotonic.saturating_sub(at)) {
-                    Some(age) if age <= MAX_RECORD_AGE => Reading::Aged { values: record.last().clone(), age },
+                    Some(age) if age <= MAX_RECORD_AGE => {
+                        Reading::Aged { values: alive(record.last(), &task.life, self.mask), age }
+                    }
                     _ => Reading::Unread(Unread::NoRecord),
                 },
+                By::Nothing(why) => Reading::Unread(*why),
             };
             readings.push((task.meta.clone(), reading));
         }
-        Round { monotonic, readings, ended: std::mem::take(&mut self.ended) }
+        Round { monotonic, machine: Values::default(), readings, ended: std::mem::take(&mut self.ended) }
     }
 
     /// A container that runs: taken up, read for the first time, and if it is known as another incarnation, that one is
     /// over. False if nothing was new.
-    pub fn started(&mut self, meta: TaskMeta, target: Target, listing: u64) -> bool {
+    pub fn started(&mut self, meta: TaskMeta, target: Target, life: Life, listing: u64) -> bool {
+        self.take_up(meta, target, life, None, listing)
+    }
+
+    /// A container of which there is nothing to read, for a reason that is told.
+    pub fn unreadable(&mut self, meta: TaskMeta, target: Target, life: Life, why: Unread, listing: u64) {
+        self.take_up(meta, target, life, Some(why), listing);
+    }
+
+    fn take_up(&mut self, meta: TaskMeta, target: Target, life: Life, why: Option<Unread>, listing: u64) -> bool {
         let id = meta.container_id.clone();
         let full = self.tasks.len() >= self.max_tasks;
         let double = self.is_double(&meta);
@@ -171,7 +138,10 @@ impl Table {
                 // Renamed, maybe; the service's id stays for as long as the incarnation.
                 let service_id = task.meta.service_id.clone();
                 task.meta = Arc::new(TaskMeta { service_id, ..meta });
-                if std::mem::take(&mut task.gone) || matches!(task.by, By::Engine { .. }) {
+                task.life = life;
+                if let Some(why) = why {
+                    task.by = By::Nothing(why);
+                } else if std::mem::take(&mut task.gone) || !matches!(task.by, By::Kernel(_)) {
                     self.reopen(&id, target);
                 }
                 return false;
@@ -187,11 +157,13 @@ impl Table {
             }
             None => {}
         }
-        let (read_at, by) = (monotonic(), self.open(&target));
+        let read_at = monotonic();
+        let by = why.map_or_else(|| self.open(&target), By::Nothing);
         let task = Tracked {
             meta: Arc::new(meta),
             target,
             by,
+            life,
             since_listing: listing,
             oom_killed: false,
             gone: false,
@@ -214,7 +186,7 @@ impl Table {
         let opened = Reader::open(&self.host, target, self.level, self.adopted, &mut self.scratch);
         match opened {
             Ok(mut reader) => {
-                if reader.read(self.round, &mut self.scratch).is_err() {
+                if reader.read(self.round, monotonic(), &mut self.scratch).is_err() {
                     // The next tick notices as well, and has it looked at.
                     self.scratch.around.faults.count(Fault::Gone);
                 }
@@ -227,7 +199,7 @@ impl Table {
                     Unseen::OpenFiles => Fault::OpenFiles,
                 });
                 let record = Record::new(target.started_at, target.network);
-                By::Engine { record: Box::new(record), at: None, asked: false }
+                By::Engine { record: Box::new(record), at: None, asked: None }
             }
         }
     }
@@ -237,7 +209,7 @@ impl Table {
         let by = self.open(&target);
         let Some(task) = self.tasks.get_mut(id) else { return };
         // An engine's record goes on where it was, for its sums' sake.
-        if matches!((&task.by, &by), (By::Kernel(_), _) | (By::Engine { .. }, By::Kernel(_))) {
+        if !matches!((&task.by, &by), (By::Engine { .. }, By::Engine { .. })) {
             task.by = by;
         }
         task.target = target;
@@ -263,11 +235,14 @@ impl Table {
         }
         self.exited(container_id);
         let Some(task) = self.tasks.remove(container_id) else { return };
+        let nothing_ran = matches!(task.by, By::Nothing(_));
         let last = match task.by {
-            By::Kernel(reader) => Some(reader.last().clone()),
-            By::Engine { record, at, .. } => at.map(|_| record.last().clone()),
+            By::Kernel(reader) => Some(alive(reader.last(), &task.life, self.mask)),
+            By::Engine { record, at, .. } => at.map(|_| alive(record.last(), &task.life, self.mask)),
+            By::Nothing(_) => None,
         };
-        let unseen_tail = (!task.seen_to_the_end).then(|| monotonic().saturating_sub(task.read_at));
+        let seen = task.seen_to_the_end || nothing_ran;
+        let unseen_tail = (!seen).then(|| monotonic().saturating_sub(task.read_at));
         let exit = Exit { oom_killed: exit.oom_killed || task.oom_killed, ..exit };
         self.push_ended(Ended { meta: task.meta, last, exit, unseen_tail });
     }
@@ -297,6 +272,14 @@ impl Table {
         self.updated(container_id);
     }
 
+    /// How a container is has changed; `listing` is the newest listing that was asked for.
+    pub fn changed(&mut self, container_id: &str, listing: u64, change: impl FnOnce(&mut Life)) {
+        if let Some(task) = self.tasks.get_mut(container_id) {
+            change(&mut task.life);
+            task.since_listing = listing;
+        }
+    }
+
     /// Something of a container changed that its CPU counter does not show.
     pub fn updated(&mut self, container_id: &str) {
         if let Some(Tracked { by: By::Kernel(reader), .. }) = self.tasks.get_mut(container_id) {
@@ -306,21 +289,23 @@ impl Table {
 
     /// What a listing of all running containers says: those that it lacks and that were known when it was asked for
     /// are over. Gives the listed ones that should be looked at, because they are unknown or cannot be read.
-    pub fn listed<'a>(&mut self, running: &[&'a str], listing: u64) -> Vec<&'a str> {
+    pub fn listed<'a>(&mut self, running: &[&'a Listed], listing: u64) -> Vec<&'a Listed> {
         self.scratch.around.devices.forget();
         self.memory_total = self.host.memory_total();
-        let over: Vec<Arc<str>> = self
-            .tasks
-            .iter()
-            .filter(|(id, task)| task.since_listing < listing && !running.contains(&&***id))
-            .map(|(id, _)| id.clone())
-            .collect();
+        let ids: BTreeSet<&str> = running.iter().map(|container| container.id.as_str()).collect();
+        let over = |(id, task): &(&Arc<str>, &Tracked)| task.since_listing < listing && !ids.contains(&***id);
+        let over: Vec<Arc<str>> = self.tasks.iter().filter(over).map(|(id, _)| id.clone()).collect();
         for id in over {
             self.ended(&id, Exit::default(), None);
         }
         let mut room = self.max_tasks.saturating_sub(self.tasks.len());
-        let mut interesting = |id: &&str| match self.tasks.get(*id) {
-            Some(task) => task.gone || matches!(task.by, By::Engine { .. }),
+        let mut interesting = |listed: &&Listed| match self.tasks.get_mut(listed.id.as_str()) {
+            Some(task) => {
+                if task.since_listing < listing {
+                    task.life.listed(&listed.state, &listed.status);
+                }
+                task.gone || !matches!(task.by, By::Kernel(_)) || listed.state == "restarting"
+            }
             None if room > 0 => {
                 room -= 1;
                 true
@@ -330,12 +315,12 @@ impl Table {
                 false
             }
         };
-        running.iter().copied().filter(|id| interesting(id)).collect()
+        running.iter().copied().filter(|listed| interesting(listed)).collect()
     }
 
     /// Whether there is anything in [`Table::gone`] or [`Table::wanting_record`].
     pub fn wants_a_look(&self) -> bool {
-        self.tasks.values().any(|task| task.gone || matches!(task.by, By::Engine { asked: false, .. }))
+        self.tasks.values().any(|task| task.gone || matches!(task.by, By::Engine { asked: None, .. }))
     }
 
     /// The containers whose cgroup went away with nobody saying why.
@@ -348,24 +333,30 @@ impl Table {
         let mut wanting = Vec::new();
         for (id, task) in &mut self.tasks {
             if let By::Engine { asked, .. } = &mut task.by
-                && !std::mem::replace(asked, true)
+                && asked.is_none()
             {
+                *asked = Some(monotonic());
                 wanting.push(id.clone());
             }
         }
         wanting
     }
 
-    /// The engine's answer for a container, `None` if there was none.
-    pub fn record(&mut self, container_id: &str, stats: Option<&Stats>) {
+    /// The engine's answer for a container, `None` if there was none; `wall` is the wall clock now.
+    pub fn record(&mut self, container_id: &str, stats: Option<&Stats>, wall: Millis) {
         let Some(task) = self.tasks.get_mut(container_id) else { return };
         let By::Engine { record, at, asked } = &mut task.by else { return };
-        *asked = false;
+        let now = monotonic();
+        let asked = asked.take().unwrap_or(now);
         let devices = &mut self.scratch.around.devices;
-        if stats.is_some_and(|stats| record.take(stats, devices, self.memory_total, self.level)) {
-            task.read_at = monotonic();
-            *at = Some(task.read_at);
-        }
+        let Some(stats) = stats.filter(|stats| record.take(stats, devices, self.memory_total, self.level)) else {
+            return;
+        };
+        // The engine read it at some moment of the call; its clock is this machine's and says at which.
+        let said = parse::rfc3339(&stats.read).unwrap_or(u64::MAX);
+        let ago = wall.saturating_mul(1_000_000).saturating_sub(said);
+        task.read_at = now.saturating_sub(ago).max(asked);
+        *at = Some(task.read_at);
     }
 
     /// What is known of a container's target.
@@ -393,4 +384,12 @@ impl Table {
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
+}
+
+/// A task's figures with how it is, as far as the level asks for that.
+fn alive(figures: &Values, life: &Life, mask: u64) -> Values {
+    let mut values = figures.clone();
+    life.put(&mut values);
+    values.retain(mask);
+    values
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 /// What takes time or is of the process, and so differs.
 const OF_THE_MOMENT: [&str; 3] = ["age_seconds", "cpu_percent", "since"];
 
-fn without_the_moment(mut json: Value) -> Value {
+pub(crate) fn without_the_moment(mut json: Value) -> Value {
     match &mut json {
         Value::Object(object) => {
             OF_THE_MOMENT.iter().for_each(|key| drop(object.remove(*key)));
@@ -119,5 +119,5 @@ async fn embedded_and_alone_a_collectord_answers_the_same() {
 }
 
 fn all() -> swarmstats::view::Ask {
-    swarmstats::view::Ask { selectors: vec![swarmstats::view::Selector::everything()], points: 0 }
+    swarmstats::view::Ask::of(vec![swarmstats::view::Selector::everything()])
 }

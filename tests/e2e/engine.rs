@@ -15,6 +15,8 @@ pub(crate) enum Does {
     Say(String),
     /// Takes the request and never answers.
     Nothing,
+    /// Says what is so when this long has passed.
+    Later(Duration, Arc<dyn Fn() -> String + Send + Sync>),
     /// An event stream that stays open, or ends after these lines.
     Events {
         lines: String,
@@ -51,10 +53,10 @@ impl FakeEngine {
         });
         FakeEngine { socket, behaviour, asked, _loops: loops, _folder: folder }
     }
-    fn now(&self, behaviour: impl Fn(&str) -> Does + Send + Sync + 'static) {
+    pub(crate) fn now(&self, behaviour: impl Fn(&str) -> Does + Send + Sync + 'static) {
         *self.behaviour.lock().unwrap() = Arc::new(behaviour);
     }
-    fn times_asked(&self, part: &str) -> usize {
+    pub(crate) fn times_asked(&self, part: &str) -> usize {
         self.asked.lock().unwrap().iter().filter(|path| path.contains(part)).count()
     }
 }
@@ -70,7 +72,14 @@ async fn answer(stream: UnixStream, does: Behaviour, log: Arc<Mutex<Vec<String>>
     let (method, path) = (words.next().unwrap_or_default().to_string(), words.next().unwrap_or_default().to_string());
     log.lock().unwrap().push(path.clone());
     let head = "HTTP/1.1 200 OK\r\nApi-Version: 1.45\r\nContent-Type: application/json\r\nConnection: close\r\n";
-    match does(&path) {
+    let does = match does(&path) {
+        Does::Later(pause, say) => {
+            tokio::time::sleep(pause).await;
+            Does::Say(say())
+        }
+        does => does,
+    };
+    match does {
         Does::Say(body) => {
             let body = if method == "HEAD" { "" } else { &body };
             let text = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
@@ -82,7 +91,7 @@ async fn answer(stream: UnixStream, does: Behaviour, log: Arc<Mutex<Vec<String>>
                 stream.read_line(&mut line).await.ok(); // until the shipper goes
             }
         }
-        Does::Nothing => drop(stream.read_line(&mut line).await),
+        Does::Nothing | Does::Later(..) => drop(stream.read_line(&mut line).await),
     }
 }
 
@@ -99,7 +108,7 @@ const CONTAINERS: [&str; 3] = ["c0ffee01", "c0ffee02", "c0ffee03"];
 
 /// A good engine of node `node-of-the-fake`, with one task of a state nobody has heard of, and one container without
 /// any label.
-fn good(path: &str) -> Does {
+pub(crate) fn good(path: &str) -> Does {
     let say = |json: Value| Does::Say(json.to_string());
     let container = CONTAINERS.into_iter().position(|id| path.contains(id));
     match path {

@@ -51,7 +51,7 @@ fn all_mistakes_of_a_config_are_told_at_once_and_exit_with_64() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_named_with_a_remedy() {
+async fn p19_a_port_that_is_taken_is_named_with_a_remedy_and_the_exit_code_is_not_0() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
     let address = taken.local_addr().unwrap();
     let folder = Folder::new();
@@ -61,7 +61,9 @@ async fn a_port_that_is_taken_is_named_with_a_remedy() {
         (env!("CARGO_BIN_EXE_shipper"), "metrics"),
     ] {
         let other = if key == "api" { "metrics" } else { "api" };
-        let text = format!("{key}: {{listen: '{address}'}}\n{other}: {{listen: none}}\nlog: off\n");
+        // A collector without an API is a mistake.
+        let elsewhere = if other == "api" { "'127.0.0.1:0'" } else { "none" };
+        let text = format!("{key}: {{listen: '{address}'}}\n{other}: {{listen: {elsewhere}}}\nlog: off\n");
         let config = folder.write("taken.yaml", &text);
         let (code, _, stderr) = run(program, &["--config", config.to_str().unwrap()]);
         assert_eq!(code, Some(1), "{stderr}");
@@ -351,7 +353,13 @@ async fn a_name_without_an_address_keeps_the_process_up_and_readyz_says_why() {
         .await;
     let ready = get(daemon.api, "/readyz").await;
     assert_eq!(ready.status, 503);
-    assert!(ready.body.contains("no member of the ring is known yet: tasks.nobody.invalid: "), "{}", ready.body);
+    assert!(
+        ready
+            .body
+            .contains("no member of the ring is known yet: no address of the collectors at tasks.nobody.invalid: "),
+        "{}",
+        ready.body
+    );
     until_series(daemon.metrics, "swarmstats_discovery_failures_total", 2.0).await;
     assert_eq!(get(daemon.api, "/v1/ring").await.status, 503);
     assert_eq!(get(daemon.api, "/v1/tasks").await.status, 200);
@@ -371,4 +379,21 @@ async fn a_members_file_with_mistakes_is_told_and_the_last_good_ring_stays() {
     until_series(daemon.metrics, "swarmstats_discovery_failures_total", failures + 1.0).await;
     assert_eq!(get(api, "/readyz").await.status, 200);
     assert_eq!(get(api, "/v1/ring").await.json()["members"][0]["id"], "c1");
+}
+
+#[tokio::test]
+async fn a_health_check_asks_the_daemon_that_runs_by_the_same_config() {
+    let folder = crate::rig::Folder::new();
+    let mut daemon = Daemon::collectord("c1", "").await;
+    // Everywhere is this machine, too.
+    let everywhere = format!("member: c1\napi: {{listen: '0.0.0.0:{}'}}\n", daemon.api.port());
+    let config = folder.write("same.yaml", &everywhere).display().to_string();
+    let arguments = ["--config", config.as_str(), "--healthy"];
+    assert_eq!(run(env!("CARGO_BIN_EXE_collectord"), &arguments), (Some(0), String::new(), String::new()));
+    daemon.kill();
+    let (code, _, error) = run(env!("CARGO_BIN_EXE_collectord"), &arguments);
+    assert!(code == Some(1) && error.contains("Connection refused"), "{code:?} {error}");
+    let off = folder.write("off.yaml", "api: {listen: none}\n").display().to_string();
+    let (code, _, error) = run(env!("CARGO_BIN_EXE_shipper"), &["--config", &off, "--healthy"]);
+    assert!(code == Some(1) && error.contains("api.listen is none"), "{code:?} {error}");
 }

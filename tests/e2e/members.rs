@@ -1,6 +1,6 @@
 //! Members that freeze, die, come and go.
 
-use crate::rig::{Answer, Daemon, Folder, free_address, get, member, until};
+use crate::rig::{Answer, Daemon, Folder, free_address, get, member, series, until};
 use crate::scripted::{Scripted, figures};
 use crate::subscribe::ring;
 use rustix::process::Signal;
@@ -100,12 +100,10 @@ async fn a_watched_file_adds_and_removes_a_member_and_tasks_move_with_it() {
     let moved: Vec<String> = ids(40).into_iter().filter(|id| *shipper.ring().primary(&key(id)) == c2).collect();
     let stayed: Vec<String> = ids(40).into_iter().filter(|id| !moved.contains(id)).collect();
     assert!((5..35).contains(&moved.len()), "{}", moved.len());
-    // The old owner is told first: its copies are stale at once, and still there to be read.
+    // The old owner is told first: until the new one has acknowledged them, both are told.
     shipper.observe();
     shipper.tell(&c1).await.unwrap();
-    let mut old: BTreeSet<_> = all_fresh(&stayed);
-    old.extend(moved.iter().map(|id| (id.clone(), false)));
-    assert_eq!(tasks(&get(one, "/v1/tasks?scope=local").await), old);
+    assert_eq!(tasks(&get(one, "/v1/tasks?scope=local").await), all_fresh(&ids(40)));
     // The new one has them with its first batch; then the old one forgets.
     shipper.tell(&c2).await.unwrap();
     shipper.settle().await;
@@ -124,5 +122,86 @@ async fn a_watched_file_adds_and_removes_a_member_and_tasks_move_with_it() {
     assert_eq!(tasks(&get(one, "/v1/tasks?scope=local").await), all_fresh(&ids(40)));
     assert_eq!(tasks(&get(two, "/v1/tasks?scope=local").await), BTreeSet::new());
     let service = get(one, "/v1/services/web").await.json();
-    assert_eq!(service["services"][0]["tasks"], serde_json::json!({"fresh": 40, "known": 40}));
+    assert_eq!(service["services"][0]["tasks"], serde_json::json!({"fresh": 40, "known": 40, "desired": null}));
+}
+
+/// What `/v1/ring` says of its members without asking them.
+async fn states(daemon: &Daemon) -> Vec<String> {
+    let ring = get(daemon.api, "/v1/ring").await.json();
+    let state = |member: &serde_json::Value| member["state"].as_str().unwrap_or("-").to_string();
+    ring["members"].as_array().unwrap().iter().map(state).collect()
+}
+
+#[tokio::test]
+async fn the_state_of_each_member_of_a_list_is_known_without_asking_it() {
+    let (daemons, _) = ring(3, "").await;
+    let is = async |expected: [&str; 3]| states(&daemons[0]).await == expected;
+    let waited = Instant::now();
+    let until_is = async |expected: [&str; 3]| {
+        // Three looks of five seconds and their deadlines.
+        while !is(expected).await {
+            assert!(waited.elapsed() < Duration::from_secs(90), "{:?}", states(&daemons[0]).await);
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    until_is(["active", "active", "active"]).await;
+    daemons[2].signal(Signal::STOP);
+    until_is(["active", "active", "gone"]).await;
+    let count = async |state: &str| series(daemons[0].metrics, &format!("swarmstats_router_members_{state}")).await;
+    assert_eq!((count("active").await, count("gone").await), (Some(1.0), Some(1.0)));
+    daemons[2].signal(Signal::CONT);
+    until_is(["active", "active", "active"]).await;
+}
+
+#[tokio::test]
+async fn a_members_file_that_cannot_be_read_is_told_with_the_ring_and_is_read_again_when_it_can() {
+    let (folder, one) = (Folder::new(), free_address());
+    let alone = format!("- {{id: c1, addr: '{one}'}}\n");
+    let path = folder.write("members.yaml", &alone);
+    let more = format!("members: {{file: '{}'}}", path.display());
+    let mut daemon = Daemon::collectord_at("c1", one, &more).await;
+    let ring = async || get(one, "/v1/ring").await.json();
+    until("the ring is known", async || ring().await["members"][0]["id"] == "c1").await;
+    assert!(ring().await["trouble"].is_null());
+    // A FIFO: whoever opens it waits for a writer, and there is none.
+    std::fs::remove_file(&path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let told = async || ring().await["trouble"].as_str().is_some_and(|why| why.contains("it is no regular file"));
+    until("the FIFO is told", told).await;
+    assert_eq!(ring().await["members"][0]["id"], "c1");
+    // A good file again, which leaves this collector out.
+    folder.write("members.yaml", "- {id: c2, addr: '127.0.0.1:1'}\n");
+    until("the good file is read", async || ring().await["members"][0]["id"] == "c2").await;
+    assert!(ring().await["trouble"].is_null());
+    daemon.signal(Signal::TERM);
+    let (_, said) = daemon.ended(Duration::from_secs(20)).await;
+    assert!(said.contains("WARN") && said.contains("this collector's id c1 is not among the members"), "{said}");
+}
+
+#[test]
+fn a_check_reads_the_members_file_too() {
+    let folder = Folder::new();
+    let check = |list: &str| {
+        let list = folder.write("members.yaml", list);
+        let config = folder.write("c.yaml", &format!("member: c1\nmembers: {{file: '{}'}}\n", list.display()));
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_collectord"));
+        let output = command.arg("--check").arg("--config").arg(config).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(check("- {id: c1, addr: '127.0.0.1:7770'}\n").0, Some(0));
+    for (list, said) in [
+        (
+            "- {id: c2, addr: '127.0.0.1:1'}\n",
+            "this collector's id c1 is not among the members: list it, or write `member:`",
+        ),
+        ("[]", "no members"),
+        (
+            "- {id: c1, addr: '127.0.0.1:1'}\n- {id: c2, addr: '127.0.0.1:7770'}\n",
+            "127.0.0.1:7770 is the address of member c2; this is c1",
+        ),
+    ] {
+        let (code, told) = check(list);
+        assert!(code == Some(64) && told.contains(said), "{list}: {told}");
+    }
 }

@@ -61,21 +61,33 @@ impl Daemon {
     }
 
     pub(crate) async fn collectord_at(id: &str, api: SocketAddr, more: &str) -> Daemon {
+        Daemon::collectord_with(id, api, more, None).await
+    }
+
+    /// One whose names are resolved as the `resolv.conf` and `nsswitch.conf` of this folder say.
+    pub(crate) async fn collectord_with(id: &str, api: SocketAddr, more: &str, resolver: Option<&Folder>) -> Daemon {
         let text = format!("member: {id}\n{more}");
-        Daemon::start(env!("CARGO_BIN_EXE_collectord"), api, &text).await
+        Daemon::start(env!("CARGO_BIN_EXE_collectord"), api, &text, resolver).await
     }
 
     /// A shipper of an engine's socket.
     pub(crate) async fn shipper(engine: &Path, more: &str) -> Daemon {
-        let text = format!("engine: unix://{}\n{more}", engine.display());
-        Daemon::start(env!("CARGO_BIN_EXE_shipper"), free_address(), &text).await
+        Daemon::shipper_with(engine, more, None).await
     }
 
-    async fn start(program: &str, api: SocketAddr, text: &str) -> Daemon {
+    pub(crate) async fn shipper_with(engine: &Path, more: &str, resolver: Option<&Folder>) -> Daemon {
+        let text = format!("engine: unix://{}\n{more}", engine.display());
+        Daemon::start(env!("CARGO_BIN_EXE_shipper"), free_address(), &text, resolver).await
+    }
+
+    async fn start(program: &str, api: SocketAddr, text: &str, resolver: Option<&Folder>) -> Daemon {
         let (folder, metrics) = (Folder::new(), free_address());
         let text = format!("{text}\napi: {{listen: '{api}'}}\nmetrics: {{listen: '{metrics}'}}\n");
         let config = folder.write("config.yaml", &text);
-        let mut command = Command::new(program);
+        let mut command = match resolver {
+            None => Command::new(program),
+            Some(folder) => in_own_mounts(folder, program),
+        };
         command.arg("--config").arg(config).env_remove("RUST_LOG").stdout(Stdio::null()).stderr(Stdio::piped());
         let daemon = Daemon { api, metrics, child: command.spawn().unwrap(), _folder: folder };
         until("the daemon answers", async || {
@@ -89,6 +101,12 @@ impl Daemon {
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
+        // It stops when one of its threads is next scheduled; until then the others answer.
+        let stat = format!("/proc/{}/stat", self.child.id());
+        let state = || std::fs::read_to_string(&stat).unwrap().rsplit(')').next().unwrap().trim_start().to_owned();
+        while signal == rustix::process::Signal::STOP && !state().starts_with('T') {
+            std::thread::yield_now();
+        }
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
@@ -122,6 +140,16 @@ impl Drop for Daemon {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// A program in a mount namespace of its own, with this folder's files in the place of the resolver's. It is read before
+/// the daemon answers, so that the folder may go then.
+fn in_own_mounts(folder: &Folder, program: &str) -> Command {
+    let mut command = Command::new("unshare");
+    let mount =
+        "for name in resolv.conf nsswitch.conf; do mount --bind \"$0/$name\" \"/etc/$name\" || exit; done; exec \"$@\"";
+    command.args(["--mount", "sh", "-c", mount]).arg(&folder.0).arg(program);
+    command
 }
 
 /// Waits until something is so, 15 s at most.

@@ -1,6 +1,6 @@
 //! `/metrics`: its shape, and the ledger of services across ends of tasks and of processes.
 
-use crate::rig::{Daemon, get, member, series, value};
+use crate::rig::{Daemon, get, member, series, until, value};
 use crate::scripted::{Scripted, figures};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,9 +19,16 @@ const SUFFIXES: &str = "cpu_seconds_total cpu_user_seconds_total cpu_system_seco
     network_transmit_errors_total network_transmit_dropped_total block_read_bytes_total block_written_bytes_total \
     block_reads_total block_writes_total pids pids_limit pressure_cpu_waiting_seconds_total \
     pressure_cpu_stalled_seconds_total pressure_memory_waiting_seconds_total pressure_memory_stalled_seconds_total \
-    pressure_io_waiting_seconds_total pressure_io_stalled_seconds_total start_time_seconds";
+    pressure_io_waiting_seconds_total pressure_io_stalled_seconds_total start_time_seconds memory_working_set_bytes \
+    restarts health_status paused exit_code";
 /// They say nothing about a group.
-const OF_TASKS_ONLY: [&str; 2] = ["memory_peak_bytes", "start_time_seconds"];
+const OF_TASKS_ONLY: [&str; 4] = ["memory_peak_bytes", "start_time_seconds", "health_status", "exit_code"];
+/// They say nothing about a machine.
+const NOT_OF_NODES: &str = "cpu_periods_total cpu_throttled_periods_total cpu_throttled_seconds_total \
+    memory_usage_bytes memory_peak_bytes memory_working_set_bytes restarts health_status paused exit_code";
+/// Of machines alone.
+const OF_NODES_ONLY: &str = "sample_age_seconds load1 load5 load15 memory_swap_limit_bytes filesystem_size_bytes \
+    filesystem_used_bytes filesystem_available_bytes cpu_iowait_seconds_total cpu_steal_seconds_total";
 
 /// The series of tasks and services whose values do not depend on the moment.
 fn lasting(page: &str) -> BTreeSet<&str> {
@@ -35,6 +42,7 @@ async fn the_page_has_the_shape_that_the_design_names() {
     let mut shipper = Scripted::new("node-1", &[("c1", daemon.api)]);
     shipper.run("web", "task1", figures(12, 34));
     shipper.run("web", "task2", figures(7, 16));
+    shipper.machine = figures(40, 70);
     shipper.settle().await;
     let page = get(daemon.metrics, "/metrics").await.body;
 
@@ -58,11 +66,18 @@ async fn the_page_has_the_shape_that_the_design_names() {
     };
     let mut of_tasks: BTreeSet<&str> = SUFFIXES.split_whitespace().collect();
     let mut of_services = of_tasks.clone();
+    let mut of_nodes = of_tasks.clone();
+    of_nodes.retain(|name| !NOT_OF_NODES.split_whitespace().any(|not| not == *name));
+    of_nodes.extend(OF_NODES_ONLY.split_whitespace());
     of_services.retain(|name| !OF_TASKS_ONLY.contains(name));
     of_tasks.extend(["sample_age_seconds", "info"]);
     of_services.insert("tasks");
     assert_eq!(of("task"), of_tasks);
     assert_eq!(of("service"), of_services);
+    assert_eq!(of("node"), of_nodes);
+    let node = r#"{node_id="node-1",node_name="name-of-node-1"}"#;
+    assert_eq!(value(&page, &format!("swarmstats_node_cpu_seconds_total{node}")), Some(40.0));
+    assert_eq!(value(&page, &format!("swarmstats_node_memory_used_bytes{node}")), Some(70.0));
 
     let task =
         r#"{task_id="task1",task_name="web.1.task1",service_name="web",stack="shop",node_name="name-of-node-1"}"#;
@@ -172,4 +187,96 @@ async fn a_scrape_whose_reader_leaves_midway_has_shown_nothing() {
     assert_eq!(value(&page, "swarmstats_collector_scrapes_total"), Some(scrapes));
     shipper.round().await;
     assert_eq!(shipper.outbox.sizes().unexposed, 0, "a whole scrape did not count as shown");
+}
+
+/// The machine's own figures come from one process at a time, follow what is told, and go with the shipper's life sign;
+/// every router has them.
+#[tokio::test]
+async fn a_machines_figures_arrive_once() {
+    let daemons = [Daemon::collectord("c1", "").await, Daemon::collectord("c2", "").await];
+    let members = [("c1", daemons[0].api), ("c2", daemons[1].api)];
+    let mut shipper = Scripted::new("node-1", &members);
+    shipper.run("web", "task1", figures(12, 34));
+    shipper.machine = figures(40, 70);
+    shipper.settle().await;
+    // The list of services changes, which introduces the node anew under its handle; then a figure goes.
+    shipper.run("db", "task2", figures(1, 1));
+    shipper.machine = figures(44, 71);
+    shipper.machine.clear(swarmstats::stat::LOAD1);
+    shipper.settle().await;
+    let series = |name: &str| format!("swarmstats_node_{name}{{node_id=\"node-1\",node_name=\"name-of-node-1\"}}");
+    let mut emitting = Vec::new();
+    for daemon in &daemons {
+        let page = get(daemon.metrics, "/metrics").await.body;
+        let cpu = value(&page, &series("cpu_seconds_total"));
+        assert_eq!(page.contains("swarmstats_node_memory_used_bytes{"), cpu.is_some());
+        assert_eq!(value(&page, &series("load1")), None, "absent is no series");
+        emitting.extend(cpu);
+    }
+    assert_eq!(emitting, [44.0], "the primary alone");
+    let owner = daemons.iter().zip(&members).find(|(_, (id, _))| {
+        let key = swarmstats::model::Key::Node(swarmstats::model::NodeId::new("node-1").unwrap());
+        shipper.ring().primary(&key) == &member(id)
+    });
+    let body = get(owner.unwrap().0.api, "/v1/nodes?scope=local").await.body;
+    let node = serde_json::from_str::<serde_json::Value>(&body).unwrap()["nodes"][0].clone();
+    assert_eq!(node["machine"]["stats"]["cpu_seconds_total"], 44.0);
+    assert_eq!(node["machine"]["figures"]["memory_used_bytes"], 71);
+    assert_eq!(node["machine"]["figures"]["load1"], serde_json::Value::Null);
+    assert!(node["machine"]["figures"]["cpu_percent"].is_number(), "there is a reading before: {node}");
+    assert_eq!(node["capacity"]["memory_bytes"], 1000 + swarmstats::stat::MEMORY_LIMIT.number());
+}
+
+/// A router's own page of the whole cluster: whole services and stacks, counted from its start, and tasks by state.
+#[tokio::test]
+async fn a_router_tells_the_whole_cluster_and_counts_from_its_start() {
+    let daemons =
+        [Daemon::collectord("c1", "roles: [collector]").await, Daemon::collectord("c2", "roles: [collector]").await];
+    let members = [("c1", daemons[0].api), ("c2", daemons[1].api)];
+    let list = |(id, api): &(&str, std::net::SocketAddr)| format!("{{id: {id}, addr: '{api}'}}");
+    let list = members.iter().map(list).collect::<Vec<_>>().join(", ");
+    let router = Daemon::collectord("r1", &format!("roles: [router]\nmembers: {{static: [{list}]}}")).await;
+    let mut shipper = Scripted::new("node-1", &members);
+    shipper.machine = figures(40, 70);
+    for (service, id, cpu) in [("web", "task1", 100), ("web", "task2", 200), ("db", "task3", 50)] {
+        shipper.run(service, id, figures(cpu, 10));
+    }
+    shipper.settle().await;
+    let page = async || get(router.metrics, "/metrics?scope=cluster").await.body;
+    let of = |page: &str, name: &str, more: &str| {
+        let labels = format!("service_id=\"id-of-web\",service_name=\"web\",stack=\"shop\"{more}");
+        value(page, &format!("swarmstats_service_{name}{{{labels}}}"))
+    };
+    let first = page().await;
+    assert_eq!(of(&first, "cpu_seconds_total", ""), Some(0.0), "{first}");
+    assert_eq!(of(&first, "memory_used_bytes", ""), Some(20.0));
+    assert_eq!(of(&first, "tasks", ",state=\"fresh\""), Some(2.0));
+    assert_eq!(of(&first, "tasks", ",state=\"missing\""), Some(0.0));
+    assert_eq!(value(&first, "swarmstats_cluster_complete"), Some(1.0));
+    assert!(!first.contains("swarmstats_task_") && !first.contains("swarmstats_router_"), "only what is whole");
+    assert_eq!(
+        value(&first, "swarmstats_node_cpu_seconds_total{node_id=\"node-1\",node_name=\"name-of-node-1\"}"),
+        Some(40.0)
+    );
+    // What has risen since, once, however often it is read; and of a service that is new, all.
+    for (service, id, cpu) in [("web", "task1", 130), ("web", "task2", 207), ("api", "task4", 9)] {
+        shipper.run(service, id, figures(cpu, 10));
+    }
+    shipper.settle().await;
+    page().await;
+    let second = page().await;
+    assert_eq!(of(&second, "cpu_seconds_total", ""), Some(37.0));
+    assert_eq!(value(&second, "swarmstats_stack_cpu_seconds_total{stack=\"shop\"}"), Some(37.0 + 9.0));
+    assert_eq!(value(&second, "swarmstats_stack_tasks{stack=\"shop\",state=\"fresh\"}"), Some(4.0));
+    // It says whether it is all there is.
+    let [c1, mut c2] = daemons;
+    c2.kill();
+    until("it is known not to be complete", async || value(&page().await, "swarmstats_cluster_complete") == Some(0.0))
+        .await;
+    let daemons = [c1];
+    // Others have no such page, and say so.
+    assert_eq!(get(daemons[0].metrics, "/metrics?scope=cluster").await.status, 404);
+    let wrong = get(router.metrics, "/metrics?scope=galaxy").await;
+    assert!(wrong.status == 400 && wrong.body.contains("there is scope=cluster"), "{}", wrong.body);
+    assert_eq!(get(router.metrics, "/metrics").await.status, 200);
 }

@@ -18,6 +18,8 @@ use tokio::time::timeout;
 const SECOND: u64 = 1_000_000_000;
 /// A test on a busy machine takes its time between rounds: figures stay fresh for three of these.
 pub(crate) const INTERVAL: u64 = 20 * SECOND;
+/// L.
+const LEASE: u64 = 60 * SECOND;
 const DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) const MAX_MESSAGE: usize = 8 << 20;
 
@@ -62,6 +64,8 @@ pub(crate) struct Scripted {
     /// The tasks that run, as last told.
     pub(crate) tasks: BTreeMap<String, (Arc<TaskMeta>, Option<Values>)>,
     pub(crate) ended: Vec<Ended>,
+    /// The machine's own figures, as last told.
+    pub(crate) machine: Values,
     /// Bytes of the batches of the last round, by their messages' lengths.
     pub(crate) sent: usize,
 }
@@ -72,11 +76,13 @@ impl Scripted {
             node_id: NodeId::new(node).unwrap(),
             node_name: format!("name-of-{node}").into(),
             started: clock::wall(),
-            started_monotonic: clock::monotonic(),
+            // It has waited for the leases of the one before it to end (LEDGER 16).
+            started_monotonic: clock::monotonic().saturating_sub(LEASE + 1),
             nonce: 7,
             stats: Level::Standard.mask(),
             interval: INTERVAL,
-            lease: 600 * SECOND,
+            lease: LEASE,
+            overlap: 0,
             row_keep: 86_400 * SECOND,
             max_catch_up: 3600 * SECOND,
         };
@@ -88,6 +94,7 @@ impl Scripted {
             streams: BTreeMap::new(),
             tasks: BTreeMap::new(),
             ended: Vec::new(),
+            machine: Values::default(),
             sent: 0,
         };
         shipper.set_members(members);
@@ -131,8 +138,10 @@ impl Scripted {
 
     /// One sample round of the tasks as they are.
     pub(crate) fn observe(&mut self) {
-        let readings = self.tasks.values().map(|(meta, values)| Reading { meta: meta.clone(), values: values.clone() });
-        self.outbox.observe(clock::monotonic(), readings.collect::<Vec<_>>(), std::mem::take(&mut self.ended));
+        let readings =
+            self.tasks.values().map(|(meta, values)| Reading { meta: meta.clone(), values: values.clone(), age: 0 });
+        let (readings, ended) = (readings.collect::<Vec<_>>(), std::mem::take(&mut self.ended));
+        self.outbox.observe(clock::monotonic(), self.machine.clone(), readings, ended);
         self.sent = 0;
     }
 
@@ -175,9 +184,15 @@ impl Scripted {
         }
     }
 
-    /// What the member says next on its stream.
+    /// What the member says next on its stream; a bye is taken.
     pub(crate) async fn hear(&mut self, member: &MemberId) -> Result<Answer, StreamError> {
-        timeout(DEADLINE, self.streams.get_mut(member).unwrap().1.next()).await.unwrap()
+        let (k, stream) = self.streams.get_mut(member).unwrap();
+        let answer = timeout(DEADLINE, stream.next()).await.unwrap();
+        if let Ok(Answer::Bye(bye)) = &answer {
+            self.outbox.bye(member, *k, bye);
+            self.streams.remove(member);
+        }
+        answer
     }
 
     /// A sample round, told to everybody who owns some of it; and once more, so that what they echoed proves it fresh.

@@ -1,7 +1,7 @@
 //! The shipper binary and its collectors: what each does when the others freeze, die, come and go.
 
 use crate::engine::{FakeEngine, many};
-use crate::rig::{Daemon, Folder, free_address, get, until};
+use crate::rig::{Daemon, Folder, free_address, get, series, until};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -68,6 +68,14 @@ async fn a_shipper_follows_the_members_file() {
     swarm.set_members(1);
     until("the one has all again", async || swarm.fresh(0).await.len() == N_TASKS && swarm.fresh(1).await.is_empty())
         .await;
+    let own = swarm.shipper.metrics;
+    assert!(series(own, "swarmstats_shipper_moves_total").await >= Some(1.0));
+    // Nobody scrapes the one that left: it is owed to for a while, and then gone with all that was told of it.
+    get(swarm.collectors[1].metrics, "/metrics").await;
+    until("the other has no series any more", async || !get(own, "/metrics").await.body.contains("member=\"c2\""))
+        .await;
+    assert_eq!(series(own, "swarmstats_shipper_streams").await, Some(1.0));
+    assert!(series(own, "swarmstats_shipper_batches_acked_total{member=\"c1\"}").await > Some(0.0));
 }
 
 #[tokio::test]
@@ -85,6 +93,10 @@ async fn a_frozen_collector_delays_no_other_and_a_dead_shipper_leaves_stale_task
     swarm.shipper.kill();
     until("no task is fresh", async || swarm.fresh(0).await.is_empty() && swarm.fresh(1).await.is_empty()).await;
     let json = get(swarm.collectors[0].api, "/v1/services/web").await.json();
-    assert_eq!(json["services"][0]["tasks"], serde_json::json!({"fresh": 0, "known": N_TASKS}), "{json}");
+    assert_eq!(
+        json["services"][0]["tasks"],
+        serde_json::json!({"fresh": 0, "known": N_TASKS, "desired": null}),
+        "{json}"
+    );
     assert_eq!(json["complete"], false, "{json}");
 }

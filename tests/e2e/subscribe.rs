@@ -1,5 +1,6 @@
 //! GetStats through a router of three members.
 
+use crate::peers::{Raw, block, first_batch, intro};
 use crate::rig::{Daemon, free_address, member, series};
 use crate::scripted::{Scripted, address, figures};
 use std::collections::BTreeSet;
@@ -42,7 +43,7 @@ impl Subscriber {
         Subscriber { requests, answers }
     }
     async fn add(&self, id: u64, selectors: Vec<pb::Selector>, interval_ms: u64, scope: pb::Scope) {
-        let added = pb::Subscription { id, selectors, interval_ms, scope: scope.into(), points: 0 };
+        let added = pb::Subscription { id, selectors, interval_ms, scope: scope.into(), ..pb::Subscription::default() };
         self.requests.send(pb::GetStatsRequest { add: vec![added], remove: vec![] }).await.unwrap();
     }
     async fn remove(&self, id: u64) {
@@ -216,15 +217,43 @@ async fn an_answer_under_way_is_not_sent_after_its_removal() {
 }
 
 #[tokio::test]
-async fn the_health_api_and_the_reserved_call_answer() {
+async fn the_health_api_and_the_other_calls_answer() {
     let daemon = Daemon::collectord("c1", "").await;
     let channel = grpc::connect(&address(daemon.api)).await.unwrap();
     let mut health = tonic_health::pb::health_client::HealthClient::new(channel.clone());
     let answer = health.check(tonic_health::pb::HealthCheckRequest::default()).await.unwrap().into_inner();
     assert_eq!(answer.status(), tonic_health::pb::health_check_response::ServingStatus::Serving);
     let mut client = pb::query_client::QueryClient::new(channel);
-    assert_eq!(client.get_metrics(pb::GetMetricsRequest::default()).await.unwrap_err().code(), Code::Unimplemented);
+    assert_eq!(client.get_metrics(pb::GetMetricsRequest::default()).await.unwrap_err().code(), Code::InvalidArgument);
+    let all = pb::GetMetricsRequest { selectors: vec![pb::Selector { all: true, ..pb::Selector::default() }] };
+    let nothing = client.get_metrics(all).await.unwrap().into_inner();
+    assert_eq!((nothing.families.len(), nothing.complete), (0, true));
     let who = client.identify(pb::IdentifyRequest {}).await.unwrap().into_inner();
     assert_eq!((who.member.as_str(), who.replicas, who.hash_version), ("c1", 1, 1));
     assert_eq!(who.roles, ["collector", "router"]);
+}
+
+#[tokio::test]
+async fn a_label_finds_tasks_of_other_members_though_labels_are_left_out_of_the_answer() {
+    let (_daemons, members) = ring(2, "").await;
+    let mut shipper = Raw::greeted(members[1].1, "n1", 1).await;
+    let mut intro = intro(0, "n1", "labelled0001");
+    if let Some(pb::intro::Subject::Task(meta)) = &mut intro.subject {
+        meta.labels = [("tier".to_string(), "front".to_string())].into();
+    }
+    shipper.batch(first_batch(1, vec![intro], block(&[1, 2, 3]))).await;
+    shipper.answer().await.unwrap();
+    let mut subscriber = Subscriber::connect(members[0].1).await;
+    let labels = [("tier".to_string(), "front".to_string())].into();
+    let added = pb::Subscription {
+        id: 1,
+        selectors: vec![pb::Selector { labels, ..pb::Selector::default() }],
+        interval_ms: 300,
+        texts: pb::Texts::Groups.into(),
+        ..pb::Subscription::default()
+    };
+    subscriber.requests.send(pb::GetStatsRequest { add: vec![added], remove: vec![] }).await.unwrap();
+    let (_, snapshot) = subscriber.snapshot().await;
+    assert_eq!(tasks(&snapshot), ["labelled0001".to_string()].into());
+    assert!(snapshot.tasks[0].meta.as_ref().unwrap().labels.is_empty());
 }

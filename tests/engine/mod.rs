@@ -13,7 +13,16 @@ use std::{
 /// The engine.
 pub(crate) struct Engine {
     root: PathBuf,
+    kind: Kind,
     daemon: Child,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Its containers outlive it.
+    Plain,
+    /// The manager of a swarm of its own, in a network namespace where nobody else has Swarm's ports.
+    Manager,
 }
 
 const PROGRAMS: [(&str, &str); 5] = [
@@ -30,14 +39,38 @@ impl Engine {
     /// # Panics
     /// If it cannot be started; what has to be installed for it is said.
     pub(crate) fn start() -> Engine {
+        Engine::start_as(Kind::Plain)
+    }
+
+    /// Starts one that is a swarm of one node; its services want `--network host`.
+    ///
+    /// # Panics
+    /// As [`Engine::start`].
+    #[allow(dead_code, reason = "not every suite has a swarm")]
+    pub(crate) fn start_manager() -> Engine {
+        let engine = Engine::for_a_swarm();
+        engine.docker("swarm init --advertise-addr 127.0.0.1 --listen-addr 127.0.0.1:2377");
+        engine
+    }
+
+    /// Starts one that can be in a swarm, with a network of its own.
+    ///
+    /// # Panics
+    /// As [`Engine::start`].
+    #[allow(dead_code, reason = "not every suite has a swarm")]
+    pub(crate) fn for_a_swarm() -> Engine {
+        Engine::start_as(Kind::Manager)
+    }
+
+    fn start_as(kind: Kind) -> Engine {
         assert!(rustix::process::geteuid().is_root(), "an engine needs root: run this test as root");
         for (program, package) in PROGRAMS {
             assert!(find(program).is_some(), "this test needs {program}: install the package {package}");
         }
         let root = std::env::temp_dir().join(format!("swarmstats-engine-{}", std::process::id()));
         fs::create_dir_all(&root).unwrap();
-        let daemon = daemon(&root);
-        let engine = Engine { root, daemon };
+        let daemon = daemon(&root, kind);
+        let engine = Engine { root, kind, daemon };
         engine.wait();
         engine.make_image();
         engine.docker("network create lab");
@@ -81,18 +114,19 @@ impl Engine {
     /// Starts the daemon that was killed.
     pub(crate) fn start_again(&mut self) {
         fs::remove_file(self.root.join("pid")).ok();
-        self.daemon = daemon(&self.root);
+        self.daemon = daemon(&self.root, self.kind);
         self.wait();
     }
 
     fn cli(&self, words: &[&str]) -> String {
-        let output = Command::new("docker")
-            .args(words)
-            .env("DOCKER_HOST", format!("unix://{}", self.socket()))
-            .output()
-            .unwrap();
+        let output = self.cli_anyhow(words);
         assert!(output.status.success(), "docker {words:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn cli_anyhow(&self, words: &[&str]) -> std::process::Output {
+        let host = format!("unix://{}", self.socket());
+        Command::new("docker").args(words).env("DOCKER_HOST", host).output().unwrap()
     }
 
     fn wait(&self) {
@@ -136,6 +170,10 @@ impl Drop for Engine {
         // A frozen daemon ends no container.
         self.thaw();
         if self.daemon.try_wait().is_ok_and(|ended| ended.is_none()) {
+            if self.kind == Kind::Manager {
+                // Its services would start what is removed again.
+                self.cli_anyhow(&["swarm", "leave", "--force"]);
+            }
             let all = self.docker("ps -aq").split_whitespace().collect::<Vec<_>>().join(" ");
             if !all.is_empty() {
                 self.docker(&format!("rm -f {all}"));
@@ -173,11 +211,16 @@ fn cgroup_parent() -> String {
     format!("swarmstats-test-{}", std::process::id())
 }
 
-fn daemon(root: &Path) -> Child {
+fn daemon(root: &Path, kind: Kind) -> Child {
     let log = fs::File::options().create(true).append(true).open(root.join("log")).unwrap();
     let group = format!("/{}", cgroup_parent());
-    Command::new("dockerd")
-        .args(["--bridge=none", "--iptables=false", "--ip6tables=false", "--live-restore", "--cgroup-parent", &group])
+    let (program, first): (_, &[&str]) = match kind {
+        Kind::Plain => ("dockerd", &["--live-restore"]),
+        Kind::Manager => ("unshare", &["--net", "sh", "-c", "ip link set lo up; exec dockerd \"$@\"", "dockerd"]),
+    };
+    Command::new(program)
+        .args(first)
+        .args(["--bridge=none", "--iptables=false", "--ip6tables=false", "--cgroup-parent", &group])
         .arg("--data-root")
         .arg(root.join("data"))
         .arg("--exec-root")

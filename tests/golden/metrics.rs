@@ -4,13 +4,14 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use swarmstats::aggregate::{ScrapedService, ScrapedTask};
+use swarmstats::aggregate::{ScrapedNode, ScrapedService, ScrapedTask};
 use swarmstats::metrics::exposition::CHUNK;
-use swarmstats::metrics::own::{Bound, Endpoint, HelloRefused, register_process, render};
+use swarmstats::metrics::own::{Bound, Endpoint, HelloRefused, StreamEnd, StreamFailed, register_process, render};
 use swarmstats::metrics::{
-    CollectorMetrics, GroupSeries, LabelCache, Page, ProcessMetrics, Registry, RouterMetrics, Series, ShipperMetrics,
+    CollectorMetrics, GroupSeries, LabelCache, NodeSeries, Page, ProcessMetrics, Registry, RouterMetrics, Series,
+    ShipperMetrics, SwarmMetrics,
 };
-use swarmstats::model::{Labels, NodeId, RingId, RowMeta, ServiceId, TaskId, TaskMeta, Values};
+use swarmstats::model::{Labels, MemberId, NodeId, NodeMeta, RingId, RowMeta, ServiceId, TaskId, TaskMeta, Values};
 use swarmstats::outbox::RowFigures;
 use swarmstats::stat::{self, Stat};
 
@@ -36,7 +37,7 @@ fn values(of: &[(Stat, u64)]) -> Values {
     of.iter().copied().collect()
 }
 
-/// Two tasks, one of which lacks most stats; their service; and a row of a shipper.
+/// Two tasks, one of which lacks most stats; their service; their node; and a row of a shipper.
 fn series() -> Series {
     let web = meta("t1", "shop_web.1.t1", &[("com.example.team", "pay\"ments\\\n"), ("com.example/team", "b")]);
     let odd = Arc::new(TaskMeta { stack: "".into(), slot: "".into(), ..(*meta("t2", "solo", &[])).clone() });
@@ -74,10 +75,22 @@ fn series() -> Series {
         values: values(&[(stat::RX_BYTES, 1_024)]),
         fresh: 2,
     };
+    let node = ScrapedNode {
+        meta: Arc::new(NodeMeta {
+            node_id: NodeId::new("nodeid1").unwrap(),
+            node_name: "alpha".into(),
+            services: Vec::new(),
+            since: 0,
+        }),
+        values: values(&[(stat::CPU, 3_020_000_000), (stat::CPU_LIMIT, 8_000_000_000), (stat::LOAD1, 1_020)]),
+        age: 1_250,
+    };
     Series {
         tasks: LabelCache::default().tasks(tasks),
         services: vec![GroupSeries::from(&service)],
+        nodes: vec![NodeSeries::from(node)],
         node_services: vec![GroupSeries::from(&row)],
+        cluster: None,
     }
 }
 
@@ -88,6 +101,24 @@ fn text(page: Page) -> String {
 #[test]
 fn the_page_is_pinned() {
     assert_eq!(text(Page::new(series())), include_str!("../data/metrics.txt"));
+}
+
+#[test]
+fn b032_b107_b112_b139_task_series_have_one_set_of_labels_that_a_query_can_rely_on() {
+    let page = text(Page::new(series()));
+    let labels = |line: &str| {
+        let (_, inside) = line.split_once('{').unwrap();
+        let names = inside.rsplit_once('}').unwrap().0.split("\",").map(|pair| pair.split('=').next().unwrap());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let of_tasks = |line: &&str| line.starts_with("swarmstats_task_") && !line.starts_with("swarmstats_task_info");
+    let lines: Vec<_> = page.lines().filter(of_tasks).collect();
+    assert!(lines.len() > 5);
+    for line in &lines {
+        assert_eq!(labels(line), ["task_id", "task_name", "service_name", "stack", "node_name"], "{line}");
+    }
+    // No path of a cgroup and no CPU among them: a task has one series of CPU time, whatever the kernel is.
+    assert_eq!(lines.iter().filter(|line| line.starts_with("swarmstats_task_cpu_seconds_total")).count(), 2);
 }
 
 #[test]
@@ -144,9 +175,26 @@ fn full_page() -> String {
     process.set_ring(RingId(0xabc));
     process.set_insecure(Endpoint::Metrics);
     process.common.bounds_refused.of(Bound::MaxTasks).inc();
-    ShipperMetrics::register(&registry).unwrap();
+    let shipper = ShipperMetrics::register(&registry).unwrap();
+    shipper.streams_failed.of(StreamFailed::BatchLate).inc();
+    for (member, n) in [("c1", 4), ("c2", 5)] {
+        let member = MemberId::new(member).unwrap();
+        shipper.batches_sent.of(&member).inc_by(n);
+        shipper.batches_acked.of(&member).inc_by(n - 1);
+        shipper.batches_unacked.of(&member).inc();
+        shipper.batches_owed.of(&member).set(n as f64);
+        shipper.owed_seconds.of(&member).set(1.5);
+    }
+    // This one has left the ring.
+    let gone = MemberId::new("c3").unwrap();
+    shipper.batches_sent.of(&gone).inc();
+    shipper.batches_sent.forget(&gone);
+    shipper.batches_sent.forget(&gone);
+    SwarmMetrics::register(&registry).unwrap();
     let collector = CollectorMetrics::register(&registry).unwrap();
     collector.hellos_refused.of(HelloRefused::Full).inc_by(3);
+    collector.streams_ended.of(StreamEnd::DataLoss).inc();
+    collector.roles.set(7);
     RouterMetrics::register(&registry).unwrap().queries.inc();
     register_process(&registry).unwrap();
     String::from_utf8(render(&registry).unwrap()).unwrap() + &text(Page::new(series))
@@ -163,12 +211,31 @@ fn own_metrics_say_what_happened() {
         "swarmstats_bound_refusals_total{bound=\"max_tasks\"} 1",
         "swarmstats_bound_refusals_total{bound=\"max_queries\"} 0",
         "swarmstats_collector_hellos_refused_total{reason=\"full\"} 3",
+        "swarmstats_collector_hellos_refused_total{reason=\"too_many_streams\"} 0",
+        "swarmstats_collector_streams_ended_total{reason=\"data_loss\"} 1",
+        "swarmstats_collector_roles 7",
+        "swarmstats_collector_batch_seconds_total 0",
+        "swarmstats_collector_advised_interval_factor 0",
         "swarmstats_router_queries_total 1",
+        "swarmstats_shipper_batches_sent_total{member=\"c1\"} 4",
+        "swarmstats_shipper_batches_sent_total{member=\"c2\"} 5",
+        "swarmstats_shipper_batches_acked_total{member=\"c1\"} 3",
+        "swarmstats_shipper_batches_unacknowledged_total{member=\"c1\"} 1",
+        "swarmstats_shipper_owed_batches{member=\"c2\"} 5",
+        "swarmstats_shipper_owed_seconds{member=\"c2\"} 1.5",
+        "swarmstats_shipper_streams_failed_total{reason=\"batch_late\"} 1",
+        "swarmstats_shipper_streams_failed_total{reason=\"connect\"} 0",
+        "swarmstats_shipper_moves_total 0",
+        "swarmstats_shipper_takeovers_total 0",
+        "swarmstats_shipper_returned_batches_total 0",
+        "swarmstats_shipper_returned_cpu_seconds_total 0",
+        "swarmstats_shipper_usable_members 0",
         "swarmstats_shipper_faults_total{reason=\"denied\"} 0",
     ] {
         assert!(page.lines().any(|found| found == line), "{line}\n{page}");
     }
     assert_eq!(page.matches("swarmstats_ring_info{").count(), 1, "the ring before is forgotten");
+    assert!(!page.contains("c3"), "a member that is gone is told no more");
     assert!(page.contains("\nprocess_cpu_seconds_total ") && page.contains("\nprocess_start_time_seconds 1"));
 }
 

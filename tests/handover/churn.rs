@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use std::collections::BTreeMap;
 use swarmstats::aggregate::Sizes;
-use swarmstats::model::MemberId;
+use swarmstats::model::{MemberId, Values};
 use swarmstats::outbox::{Ended, Outbox, OutboxSizes};
 use swarmstats::stat::CPU;
 
@@ -49,7 +49,7 @@ fn a_day_of_churn_then_row_keep_of_quiet_leaves_every_map_at_its_base_size() {
                 meta.service_id = service(&format!("s{slot}-{}", (minute - 1) / 180));
                 Ended { meta: meta.into(), values: None }
             });
-            outbox.observe(now, readings.collect::<Vec<_>>(), over.collect::<Vec<_>>());
+            outbox.observe(now, Values::default(), readings.collect::<Vec<_>>(), over.collect::<Vec<_>>());
             for to in outbox.destinations() {
                 let collector = collectors.get_mut(&to).unwrap();
                 let stream = streams.entry((id.clone(), to.clone())).or_insert_with(|| {

@@ -1,13 +1,13 @@
 //! One shipper of node `n1` and a few collectors, on one clock, with messages handed over by hand.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use swarmstats::aggregate::{Aggregate, AggregateConfig, HelloError, Stored, StreamId};
 use swarmstats::model::{Gen, Labels, MemberId, Nanos, NodeId, ServiceId, TaskId, TaskMeta, Values};
 use swarmstats::outbox::{Ended, Outbox, OutboxConfig, Reading};
 use swarmstats::shard::{Member, Ring};
 use swarmstats::stat::{CPU, Level, Stat};
-use swarmstats::view::{Ask, Holding, RowView, Selector, TaskView};
+use swarmstats::view::{Ask, Holding, Previous, RowView, Selector, TaskView};
 
 pub(crate) const SECOND: Nanos = 1_000_000_000;
 /// The wall clock when the shipper starts.
@@ -22,8 +22,19 @@ pub(crate) fn service(id: &str) -> ServiceId {
 }
 
 pub(crate) fn ring(members: &[&str]) -> Arc<Ring> {
-    let members = members.iter().map(|id| Member { id: member(id), node: None });
-    Arc::new(Ring::new(members, 1).unwrap())
+    ring_of(members, 1)
+}
+
+pub(crate) fn ring_of(members: &[&str], replicas: u8) -> Arc<Ring> {
+    // A ring is dear to make, and made often.
+    type Made = BTreeMap<(Vec<MemberId>, u8), Arc<Ring>>;
+    static MADE: Mutex<Made> = Mutex::new(BTreeMap::new());
+    let ids: Vec<MemberId> = members.iter().map(|id| member(id)).collect();
+    let made = || {
+        let members = ids.iter().map(|id| Member { id: id.clone(), node: None });
+        Arc::new(Ring::new(members, replicas).unwrap())
+    };
+    MADE.lock().unwrap().entry((ids.clone(), replicas)).or_insert_with(made).clone()
 }
 
 pub(crate) fn shipper_of(node: &str, nonce: u64) -> OutboxConfig {
@@ -36,16 +47,21 @@ pub(crate) fn shipper_of(node: &str, nonce: u64) -> OutboxConfig {
         stats: Level::All.mask(),
         interval: SECOND,
         lease: 3 * SECOND,
+        overlap: 10 * SECOND,
         row_keep: 3600 * SECOND,
         max_catch_up: 120 * SECOND,
     }
 }
 
 pub(crate) fn process(id: &str, gen_: u64, now: Nanos) -> Aggregate {
+    process_of(id, gen_, now, 1)
+}
+
+pub(crate) fn process_of(id: &str, gen_: u64, now: Nanos, replicas: u8) -> Aggregate {
     let cfg = AggregateConfig {
         member: member(id),
         gen_: Gen(gen_),
-        replicas: 1,
+        replicas: replicas.into(),
         points: 3,
         ended_keep: 600 * SECOND,
         stale_keep: 600 * SECOND,
@@ -77,11 +93,16 @@ pub(crate) fn task(id: &str, service_id: &str, started: i64) -> Arc<TaskMeta> {
 }
 
 pub(crate) fn read(meta: &Arc<TaskMeta>, values: &[(Stat, u64)]) -> Reading {
-    Reading { meta: meta.clone(), values: Some(values.iter().copied().collect()) }
+    Reading { meta: meta.clone(), values: Some(values.iter().copied().collect()), age: 0 }
 }
 
 pub(crate) fn unread(meta: &Arc<TaskMeta>) -> Reading {
-    Reading { meta: meta.clone(), values: None }
+    Reading { meta: meta.clone(), values: None, age: 0 }
+}
+
+/// A reading of CPU time alone, to be the one before.
+pub(crate) fn before(monotonic: Nanos, cpu: u64) -> Option<Previous> {
+    Previous::of(monotonic, &[(CPU, cpu)].into_iter().collect())
 }
 
 pub(crate) fn cpu(meta: &Arc<TaskMeta>, value: u64) -> Reading {
@@ -93,23 +114,31 @@ pub(crate) struct Swarm {
     pub(crate) outbox: Outbox,
     pub(crate) collectors: BTreeMap<MemberId, Aggregate>,
     streams: BTreeMap<MemberId, StreamId>,
+    /// The machine's own figures, as next read.
+    pub(crate) machine: Values,
 }
 
 impl Swarm {
     /// A shipper and these collectors, the first processes of their members.
     pub(crate) fn new(ids: &[&str]) -> Swarm {
+        Swarm::with_replicas(ids, 1)
+    }
+
+    /// The same with so many copies of each key.
+    pub(crate) fn with_replicas(ids: &[&str], replicas: u8) -> Swarm {
         Swarm {
             now: 10 * SECOND,
-            outbox: Outbox::new(shipper_of("n1", 1), ring(ids)),
-            collectors: ids.iter().map(|id| (member(id), process(id, 1, 0))).collect(),
+            outbox: Outbox::new(shipper_of("n1", 1), ring_of(ids, replicas)),
+            collectors: ids.iter().map(|id| (member(id), process_of(id, 1, 0, replicas))).collect(),
             streams: BTreeMap::new(),
+            machine: Values::default(),
         }
     }
 
     /// A second passes, the shipper reads its node.
     pub(crate) fn observe(&mut self, readings: Vec<Reading>, ended: Vec<Ended>) {
         self.now += SECOND;
-        self.outbox.observe(self.now, readings, ended);
+        self.outbox.observe(self.now, self.machine.clone(), readings, ended);
     }
 
     /// Reads, and tells every collector.
@@ -180,7 +209,7 @@ impl Swarm {
     }
 
     pub(crate) fn hold(&self, id: &MemberId) -> Holding {
-        let ask = Ask { selectors: vec![Selector::everything()], points: 0 };
+        let ask = Ask::of(vec![Selector::everything()]);
         self.collectors[id].hold(&ask, self.now)
     }
 

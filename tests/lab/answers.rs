@@ -105,7 +105,8 @@ fn a_services_row_is_the_sum_of_its_tasks() {
         })
         .expect("two equal readings of the tasks around one of the services");
     let mut compared = 0;
-    for service in &services {
+    // What an earlier test removed is known for a day, with nothing running.
+    for service in services.iter().filter(|service| service["tasks"]["known"] != 0) {
         let of_service: Vec<&Value> = tasks.iter().filter(|task| task["service_id"] == service["id"]).collect();
         for name in SUMS {
             let parts: Vec<Option<f64>> = of_service.iter().map(|task| stat(task, name)).collect();

@@ -77,10 +77,10 @@ impl Lab {
         assert_eq!(answer.code, 200, "{url}: {}", answer.body);
         answer.json()
     }
-    /// The tasks that run, as a router knows them.
+    /// The tasks that run or are paused, as a router knows them.
     pub(crate) fn tasks(&self, router: usize) -> Vec<Value> {
         let tasks = items(&self.ask(router, "/v1/tasks"), "tasks");
-        tasks.into_iter().filter(|task| task["state"] == "running").collect()
+        tasks.into_iter().filter(|task| task["state"] == "running" || task["state"] == "paused").collect()
     }
     /// The docker CLI at a node's engine, words separated by blanks.
     pub(crate) fn docker(&self, node: usize, words: &str) -> String {
@@ -207,7 +207,7 @@ pub(crate) fn stat(item: &Value, name: &str) -> Option<f64> {
 
 /// What is wrong, all of it said at the end.
 #[derive(Default)]
-pub(crate) struct Check(Vec<String>);
+pub(crate) struct Check(pub(crate) Vec<String>);
 
 impl Check {
     pub(crate) fn that(&mut self, holds: bool, what: impl FnOnce() -> String) {

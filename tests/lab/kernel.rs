@@ -39,6 +39,13 @@ impl Kernel {
         }
     }
 
+    /// CFS periods, and those in which it was throttled.
+    pub(crate) fn throttling(&self) -> (f64, f64) {
+        let field =
+            |name| self.field(if self.read("cpu", "cpu.stat").is_some() { "cpu" } else { "" }, "cpu.stat", name);
+        (field("nr_periods"), field("nr_throttled"))
+    }
+
     fn number(&self, controller: &str, file: &str) -> f64 {
         self.must(controller, file).trim().parse().unwrap()
     }

@@ -131,7 +131,8 @@ fn memory(lab: &Lab) -> Vec<Memory> {
 
 fn beside_docker(lab: &Lab) -> Vec<Beside> {
     let earlier = docker_stats(lab);
-    sleep(Duration::from_millis(1300));
+    // Longer than the counters of an idle task may be old: read once in three rounds, and told over as many.
+    sleep(Duration::from_secs(6));
     let tasks = lab.tasks(0);
     let table = Command::new(env!("CARGO_BIN_EXE_docker-swarmstats"))
         .args(["task", "--no-stream", "--host", &lab.routers()[0]])

@@ -1,6 +1,6 @@
 //! Asks every router again and again while a test disturbs the swarm: no answer may be late, whatever happens.
 
-use crate::env::{DEADLINE, Lab, MARGIN};
+use crate::env::{DEADLINE, Lab, MARGIN, items};
 use crate::http;
 use serde_json::Value;
 use std::{
@@ -22,7 +22,13 @@ pub(crate) struct Polled {
     pub(crate) unreachable: Vec<String>,
     /// Answers other than 200.
     pub(crate) refused: Vec<String>,
+    /// Totals of the steady service that were below what this router had answered before, or not there.
+    pub(crate) fell: Vec<String>,
+    newest: f64,
 }
+
+/// A service whose tasks always burn CPU.
+pub(crate) const STEADY: &str = "lab_burn";
 
 /// The routers being asked.
 pub(crate) struct Poller {
@@ -84,6 +90,12 @@ impl Polled {
             return self.refused.push(format!("{} {}", answer.code, answer.body));
         }
         let document = answer.json();
+        let steady = items(&document, "services").into_iter().find(|service| service["name"] == STEADY);
+        let total = steady.and_then(|service| service["totals"]["cpu_seconds_total"].as_f64()).unwrap_or(f64::NAN);
+        if total.is_nan() || total < self.newest {
+            self.fell.push(format!("from {} to {total}", self.newest));
+        }
+        self.newest = self.newest.max(total);
         if document["complete"] != Value::Bool(true) {
             self.n_incomplete += 1;
             for missing in document["missing"].as_array().into_iter().flatten() {

@@ -23,7 +23,8 @@ const AGE: &str = "swarmstats_task_sample_age_seconds";
 fn promtool_finds_nothing() {
     let (lab, mut check) = (lab(), Check::default());
     let shippers = lab.shippers().iter().map(|url| url.replace(":7773", ":7772/metrics"));
-    for url in lab.metrics().iter().cloned().chain(shippers) {
+    let clusters = lab.metrics().iter().map(|url| format!("{url}?scope=cluster"));
+    for url in lab.metrics().iter().cloned().chain(clusters).chain(shippers) {
         let page = http::get(&url).unwrap().body;
         let mut promtool = Command::new("promtool")
             .args(["check", "metrics"])

@@ -38,9 +38,9 @@ enum Given {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Task,
+    /// A task or a node's own row.
+    Plain,
     Row(Box<(Counts, Counts)>, Given),
-    Node,
 }
 
 #[derive(Clone, Debug)]
@@ -57,16 +57,13 @@ fn entry() -> impl Strategy<Value = Entry> {
         prop_oneof![Just(Given::Nothing), Just(Given::Change), values().prop_map(|amounts| Given::Any(amounts.into()))];
     let row = (counts(), proptest::option::of(counts()), given);
     let row = row.prop_map(|(before, now, given)| Kind::Row((before.clone(), now.unwrap_or(before)).into(), given));
-    let kind = prop_oneof![3 => Just(Kind::Task), 3 => row, 1 => Just(Kind::Node)];
+    let kind = prop_oneof![Just(Kind::Plain), row];
     let now = proptest::option::weighted(0.8, (values(), any::<u64>()));
     (0..200u32, kind, values(), now, any::<Option<bool>>()).prop_map(|(gap, kind, before, change, role)| {
         // Often only some of the stats change.
         let mut now = before.clone();
         if let Some((to, which)) = change {
             bits(which).for_each(|stat| now.put(stat, to.get(stat)));
-        }
-        if matches!(kind, Kind::Node) {
-            now = before.clone();
         }
         Entry { gap, kind, before, now, role }
     })
@@ -130,9 +127,8 @@ fn encode(layout: &Layout, entries: &[(u32, Entry)]) -> Vec<u8> {
 
 fn baseline(entries: &BTreeMap<u32, Entry>, handle: u32) -> Option<Baseline<'_>> {
     entries.get(&handle).map(|entry| match &entry.kind {
-        Kind::Task => Baseline::Task(&entry.before),
+        Kind::Plain => Baseline::Plain(&entry.before),
         Kind::Row(counts, _) => Baseline::Row(&entry.before, &counts.0),
-        Kind::Node => Baseline::Node,
     })
 }
 
@@ -171,6 +167,17 @@ fn says_nothing(entry: &Entry) -> bool {
         _ => true,
     };
     row && entry.role.is_none() && entry.before == entry.now
+}
+
+/// Before nodes had figures of their own a node's entry was its role, and nothing else.
+#[test]
+fn a_nodes_entry_of_an_older_shipper_is_its_role() {
+    let nothing = Values::default();
+    let mut decoded = Decoded::default();
+    // Gap 0 with flags: role 2, primary.
+    decoded.read(&Layout::of_mask(u64::MAX), &[0x01, 0x40], |_| Some(Baseline::Plain(&nothing))).unwrap();
+    let change = decoded.changes[0];
+    assert_eq!((change.handle, change.values, change.row, change.role), (0, None, None, Some(true)));
 }
 
 proptest! {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use swarmstats::join::{Answers, Bounds, Join};
 use swarmstats::model::{MemberId, NodeId, ServiceId, Version};
 use swarmstats::stat;
-use swarmstats::view::{Ask, Holding, NodeView, Report, RowView, Selector, TaskView};
+use swarmstats::view::{Ask, Holding, NodeView, Point, Report, RowView, Selector, TaskView};
 
 const MEMBERS: [&str; 4] = ["c1", "c2", "c3", "c4"];
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
@@ -35,7 +35,7 @@ fn any_task() -> impl Strategy<Value = TaskView> {
                 task.version = at;
                 task.values.set(stat::CPU, at.epoch * 100 + at.q);
                 (task.fresh, task.ended, task.age, task.primary) = (fresh && !over, over, aged(at, extra), primary);
-                task.previous = (!first).then_some((at.q, at.epoch));
+                task.previous = before(at.q, at.epoch).filter(|_| !first);
             })
         },
     )
@@ -73,7 +73,7 @@ fn any_answer() -> impl Strategy<Value = (MemberId, Result<Holding, String>)> {
 fn any_ask() -> impl Strategy<Value = Ask> {
     let names = ["burn", "id-idle", "nosuch"].map(service);
     let others = [everything(), single("task1"), of_node("host-n1"), ask_stack("demo")];
-    let both = Ask { selectors: [service("web").selectors, single("task4").selectors].concat(), points: 0 };
+    let both = Ask::of([service("web").selectors, single("task4").selectors].concat());
     proptest::sample::select([names.to_vec(), others.to_vec(), vec![both]].concat())
 }
 
@@ -138,6 +138,44 @@ proptest! {
             }
             before = report.rows;
         }
+    }
+}
+
+/// What each of some copies holds of one task's twelve rounds: any of them, for each may be new or have been away.
+fn any_copies() -> impl Strategy<Value = Vec<BTreeSet<u64>>> {
+    vec(proptest::collection::btree_set(1..13u64, 1..13), 1..5)
+}
+
+proptest! {
+    #[test]
+    fn points_of_copies_are_united_without_a_hole_in_order_and_once(
+        (copies, shuffled) in any_copies().prop_flat_map(|copies| {
+            let numbered: Vec<_> = copies.iter().cloned().enumerate().collect();
+            let again = [numbered.clone(), numbered].concat();
+            (Just(copies), Just(again).prop_shuffle())
+        }),
+        asked in 1..15usize,
+    ) {
+        let held = |(m, rounds): (usize, BTreeSet<u64>)| {
+            let newest = *rounds.last().unwrap();
+            let task = with(task("task1", "web", "n1"), |task| {
+                (task.version, task.monotonic, task.previous) = (version(1, newest), newest, None);
+                task.values.set(stat::CPU, newest * 10);
+                let point = |at: u64| Point { monotonic: at, values: [(stat::CPU, at * 10)].into_iter().collect() };
+                // A member sends the newest of its points, as many as are asked for.
+                task.points = rounds.iter().rev().take(asked).rev().map(|at| point(*at)).collect();
+            });
+            says(holding(MEMBERS[m], vec![task], vec![], vec![]))
+        };
+        let ask = Ask { points: asked, ..everything() };
+        let read = |answers: Vec<(usize, BTreeSet<u64>)>| join().read(answers.into_iter().map(held).collect(), &ask, NOW);
+        let one = read(copies.iter().cloned().enumerate().collect());
+        prop_assert_eq!(&one.tasks, &read(shuffled).tasks);
+        let found: Vec<(u64, u64)> =
+            one.tasks[0].points.iter().map(|point| (point.monotonic, point.values.or_zero(stat::CPU))).collect();
+        let all: BTreeSet<u64> = copies.iter().flatten().copied().collect();
+        let expected: Vec<(u64, u64)> = all.iter().rev().take(asked).rev().map(|at| (*at, at * 10)).collect();
+        prop_assert_eq!(found, expected);
     }
 }
 

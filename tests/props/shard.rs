@@ -49,7 +49,12 @@ struct Moved {
     needless_percent: f64,
 }
 
-/// Compares who holds each shard before and after one member came or went; `take` of the owners count.
+/// The share of everything that must move where `n` members become `m`: by hand, what those hold that come or go.
+fn ideal(n: usize, m: usize) -> f64 {
+    n.abs_diff(m) as f64 / n.max(m) as f64
+}
+
+/// Compares who holds each shard before and after members came or went; `take` of the owners count.
 fn moved(before: &Ring, after: &Ring, take: usize) -> Moved {
     let (mut moved, mut needless) = (0, 0);
     for shard in 0..SHARDS {
@@ -60,11 +65,10 @@ fn moved(before: &Ring, after: &Ring, take: usize) -> Moved {
         moved += new.difference(&old).count();
         needless += gained.saturating_sub(lost_by_the_gone);
     }
-    let copies = usize::from(SHARDS) * take;
-    let larger = before.members().len().max(after.members().len());
+    let copies = (usize::from(SHARDS) * take) as f64;
     Moved {
-        times_ideal: moved as f64 / (copies as f64 / larger as f64),
-        needless_percent: 100.0 * needless as f64 / copies as f64,
+        times_ideal: moved as f64 / (copies * ideal(before.members().len(), after.members().len())),
+        needless_percent: 100.0 * needless as f64 / copies,
     }
 }
 
@@ -139,6 +143,62 @@ fn a_change_of_one_member_moves_little_more_than_its_share() {
     let (times_ideal, needless) = (mean(|m| m.times_ideal), mean(|m| m.needless_percent));
     println!("one member more or less, 12 sets: {times_ideal:.3} × the ideal share, {needless:.3} % needless");
     assert!(times_ideal <= 1.10 && needless <= 0.5, "{times_ideal} × the ideal share, {needless} % needless");
+}
+
+/// How many of some keys get another primary, and how many of them between members that stay.
+fn moved_keys(keys: &[Key], before: &Ring, after: &Ring) -> (usize, usize) {
+    let changed = keys.iter().map(|key| (before.primary(key), after.primary(key))).filter(|(old, new)| old != new);
+    changed.fold((0, 0), |(all, needless), (old, new)| {
+        (all + 1, needless + usize::from(after.contains(old) && before.contains(new)))
+    })
+}
+
+/// The figures of DESIGN §4 in one table: `cargo test --test props twelve_sets -- --nocapture`.
+#[test]
+fn twelve_sets_keep_their_balance_and_move_little_more_than_the_ideal() {
+    const T: usize = 100_000;
+    let keys: Vec<Key> = task_ids(T).collect();
+    println!(
+        "keys moved of {T}, the ideal, their ratio; between members that stay. max/mean: shards, keys, copies of 2"
+    );
+    let (mut ratios, mut needless_shares) = (Vec::new(), Vec::new());
+    for (prefix, n) in SETS {
+        let set = ring(numbered(prefix, n), 2);
+        let shards = imbalance(n, (0..SHARDS).map(|shard| set.primary_of(shard)));
+        let copies = imbalance(n, (0..SHARDS).flat_map(|shard| set.owners_of(shard)));
+        let found = imbalance(n, keys.iter().map(|key| set.primary(key)));
+        for replicas in [2, 3] {
+            let set = ring(numbered(prefix, n), replicas);
+            let distinct = |shard: u16| set.owners_of(shard).collect::<BTreeSet<_>>().len() == usize::from(replicas);
+            assert!((0..SHARDS).all(distinct), "{prefix} × {n}: {replicas} copies on as many members");
+        }
+        let mut line = format!("{:<14}{n:>3} members  {shards:.3} {found:.3} {copies:.3}", format!("{prefix}*"));
+        // One more; one of the middle less; two more, and back.
+        let (one_more, two_more) = (ring(numbered(prefix, n + 1), 2), ring(numbered(prefix, n + 2), 2));
+        let mut fewer = numbered(prefix, n);
+        fewer.remove(n / 2);
+        let one_less = ring(fewer, 2);
+        let steps =
+            [("+1", &set, &one_more), ("-1", &set, &one_less), ("+2", &set, &two_more), ("-2", &two_more, &set)];
+        for (step, before, after) in steps {
+            let share = ideal(before.members().len(), after.members().len());
+            let (moved, needless) = moved_keys(&keys, before, after);
+            let (ratio, needless_share) = (moved as f64 / (T as f64 * share), needless as f64 / T as f64);
+            line += &format!("  {step} {moved:>5}/{:<5.0} {ratio:.3} {:.2}%", T as f64 * share, 100.0 * needless_share);
+            // What chance adds to the bounds of shards: three standard deviations of so many keys.
+            let chance = 3.0 * ((1.0 - share) / (T as f64 * share)).sqrt();
+            let at_worst = if n <= 8 { 1.20 } else { f64::INFINITY };
+            assert!(ratio <= at_worst + chance, "{prefix} × {n}, {step}: {ratio} × the ideal");
+            assert!(n > 8 || needless_share <= 0.012 + 3.0 * (0.012 / T as f64).sqrt(), "{prefix} × {n}, {step}");
+            ratios.push(ratio);
+            needless_shares.push(needless_share);
+        }
+        println!("{line}");
+    }
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let (ratio, needless) = (mean(&ratios), 100.0 * mean(&needless_shares));
+    println!("on average {ratio:.3} × the ideal, {needless:.3} % between members that stay");
+    assert!(ratio <= 1.10 && needless <= 0.5, "{ratio} × the ideal, {needless} % needless");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use swarmstats::model::{
 use swarmstats::router::{Asking, Peer, Router, RouterConfig, Store, View};
 use swarmstats::shard::{Member, Ring};
 use swarmstats::stat;
-use swarmstats::view::{Ask, Holding, NodeView, Report, RowView, Selector, TaskView};
+use swarmstats::view::{Ask, Holding, NodeView, Previous, Report, RowView, Selector, TaskView};
 use tokio::sync::watch;
 
 pub(crate) const SECOND: Nanos = 1_000_000_000;
@@ -54,7 +54,7 @@ pub(crate) fn task(id: &str, service: &str, node: &str) -> TaskView {
         age: 200,
         values: [(stat::CPU, 5 * SECOND), (stat::MEMORY_USED, 100)].into_iter().collect(),
         monotonic: 10 * SECOND,
-        previous: Some((9 * SECOND, 4 * SECOND)),
+        previous: before(9 * SECOND, 4 * SECOND),
         points: Vec::new(),
     }
 }
@@ -73,6 +73,7 @@ pub(crate) fn row(node: &str, service: &str, running: u64) -> RowView {
         version: version(1, 10),
         fresh: true,
         age: 200,
+        primary: false,
         values: [(stat::CPU, 50 * SECOND)].into_iter().collect::<Values>(),
         counts: Counts { running, fresh: running, ..Counts::default() },
     }
@@ -85,7 +86,21 @@ pub(crate) fn node(id: &str, services: &[&str]) -> NodeView {
         services: services.iter().map(|service| ServiceId::new(format!("id-{service}")).unwrap()).collect(),
         since: 1_600_000_000_000,
     };
-    NodeView { meta: Arc::new(meta), version: version(1, 10), fresh: true, age: 200 }
+    NodeView {
+        meta: Arc::new(meta),
+        version: version(1, 10),
+        fresh: true,
+        age: 200,
+        primary: false,
+        values: Values::default(),
+        monotonic: 0,
+        previous: None,
+    }
+}
+
+/// A reading of CPU time alone, to be the one before.
+pub(crate) fn before(monotonic: Nanos, cpu: u64) -> Option<Previous> {
+    Previous::of(monotonic, &[(stat::CPU, cpu)].into_iter().collect())
 }
 
 /// The same thing with something else about it.
@@ -103,7 +118,7 @@ pub(crate) fn ended(task: TaskView) -> TaskView {
 }
 
 pub(crate) fn holding(of: &str, tasks: Vec<TaskView>, rows: Vec<RowView>, nodes: Vec<NodeView>) -> Holding {
-    Holding { member: member(of), gen_: Gen(1), ring_id: RingId(7), tasks, rows, nodes }
+    Holding { member: member(of), gen_: Gen(1), ring_id: RingId(7), young: false, tasks, rows, nodes, swarm: None }
 }
 
 pub(crate) fn says(holding: Holding) -> (MemberId, Result<Holding, String>) {
@@ -132,7 +147,7 @@ pub(crate) fn everything() -> Ask {
 }
 
 pub(crate) fn ask(selector: Selector) -> Ask {
-    Ask { selectors: vec![selector], points: 0 }
+    Ask::of(vec![selector])
 }
 
 pub(crate) fn service(text: &str) -> Ask {
@@ -241,7 +256,13 @@ impl FakeTier {
         let others = names.iter().zip(&members).skip(1);
         let peers = others.map(|(id, peer)| (member(id), peer.clone() as Arc<dyn Peer>)).collect();
         let addresses = names.iter().map(|id| (member(id), format!("{id}:7770"))).collect();
-        let (view, seen) = watch::channel(Arc::new(View { ring: Some(ring.clone()), addresses, peers }));
+        let (view, seen) = watch::channel(Arc::new(View {
+            ring: Some(ring.clone()),
+            awaited: false,
+            trouble: None,
+            addresses,
+            peers,
+        }));
         let router = Router::new(config, Some((member("c1"), members[0].clone())), seen);
         FakeTier { members, ring, router, view }
     }

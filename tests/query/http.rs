@@ -14,31 +14,39 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// A server on a port of its own; ends with this.
-struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     not_ready: Arc<Mutex<Vec<String>>>,
     _serving: JoinSet<()>,
 }
 
-async fn serve(router: Router) -> Server {
+pub(crate) async fn serve(router: Router) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let not_ready: Arc<Mutex<Vec<String>>> = Arc::default();
     let reasons = not_ready.clone();
-    let app = routes(router, Arc::new(move || reasons.lock().unwrap().clone()));
+    let who = swarmstats::grpc::Who {
+        member: member("c1"),
+        gen_: swarmstats::model::Gen(7),
+        node: None,
+        replicas: 1,
+        roles: vec!["collector", "router"],
+        standing: Arc::new(Default::default),
+    };
+    let app = routes(router, Arc::new(move || reasons.lock().unwrap().clone()), who);
     let mut serving = JoinSet::new();
     serving.spawn(async move { axum::serve(listener, app).await.unwrap() });
     Server { address, not_ready, _serving: serving }
 }
 
-struct Answer {
+pub(crate) struct Answer {
     status: u16,
     head: String,
     body: String,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
     fn error(&self) -> (u16, String, String) {
@@ -49,7 +57,7 @@ impl Answer {
 }
 
 impl Server {
-    async fn get(&self, target: &str) -> Answer {
+    pub(crate) async fn get(&self, target: &str) -> Answer {
         self.send("GET", target).await
     }
     async fn send(&self, method: &str, target: &str) -> Answer {
@@ -84,7 +92,7 @@ async fn lists_have_what_is_there() {
     let (tier, server) = tier_of_three().await;
     let json = server.get("/v1/services").await.json();
     assert_eq!((names(&json, "services"), &json["complete"]), (vec!["burn".into(), "idle".into()], &true.into()));
-    assert_eq!(json["services"][0]["tasks"], serde_json::json!({"fresh": 30, "known": 30}));
+    assert_eq!(json["services"][0]["tasks"], serde_json::json!({"fresh": 30, "known": 30, "desired": null}));
     assert_eq!(json["services"][0]["totals"]["cpu_seconds_total"], 200.0);
     assert_eq!(json["services"][0]["figures"]["memory_used_bytes"], 3_000);
     assert_eq!(names(&server.get("/v1/nodes").await.json(), "nodes"), ["host-n0", "host-n1", "host-n2", "host-n3"]);
@@ -158,6 +166,22 @@ async fn tasks_are_filtered_and_bring_points_when_asked() {
 }
 
 #[tokio::test]
+async fn stats_are_chosen_by_level_and_by_name() {
+    let (_tier, server) = tier_of_three().await;
+    let keys = async |query: &str| {
+        let json = server.get(&format!("/v1/services/burn?{query}")).await.json();
+        assert_eq!(json["services"][0]["figures"]["memory_used_bytes"], 3_000, "figures are always whole");
+        let stats = json["services"][0]["stats"].as_object().unwrap();
+        stats.keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(keys("stats=none").await.len(), 0);
+    assert_eq!(keys("stats=docker").await.len(), 8, "as many as docker stats has columns for");
+    assert_eq!(keys("stats=pids,cpu_seconds_total").await, ["cpu_seconds_total", "pids"]);
+    assert_eq!(keys("stats=docker,restarts").await.len(), 9);
+    assert_eq!(keys("stats=all").await, keys("scope=cluster").await);
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_404_unless_somebody_is_silent() {
     let (tier, server) = tier_of_three().await;
     for (target, error, remedy) in [
@@ -203,9 +227,9 @@ async fn bad_parameters_are_named() {
         (
             "/v1/tasks?sevice=x",
             r#"parameter "sevice" is not known here"#,
-            "there is service, node, stack, label, scope, points",
+            "there is service, node, stack, label, scope, stats, points",
         ),
-        ("/v1/services?service=x", r#"parameter "service" is not known here"#, "there is scope"),
+        ("/v1/services?service=x", r#"parameter "service" is not known here"#, "there is scope, stats"),
         ("/v1/tasks?service=", "parameter service is empty", "give it a value or leave it out"),
         ("/v1/tasks?scope=global", r#"parameter scope: "global" is none"#, "write local or cluster"),
         ("/v1/tasks?points=-1", r#"parameter points: "-1" is no number"#, "write points=N"),
@@ -217,10 +241,21 @@ async fn bad_parameters_are_named() {
             r#"parameter key: the task id "a b" has a control character or white space"#,
             "write task:ID, node:ID or row:NODE:SERVICE",
         ),
-        ("/v1/ring?scope=local", r#"parameter "scope" is not known here"#, "there is key"),
+        ("/v1/ring?scope=local", r#"parameter "scope" is not known here"#, "there is key, live, plan, of"),
+        ("/v1/ring?live=2", r#"parameter live: "2" is neither"#, "write true or false"),
+        ("/v1/ring?plan=4", r#"parameter plan: "4" is no change"#, "write +1, -1, +NAME or -NAME"),
+        ("/v1/ring?plan=-0", "parameter plan: 0 members; from 1 to 100 can be planned", "write +1, -1, +NAME or -NAME"),
+        ("/v1/ring?plan=-3", "parameter plan: 3 of 3 members: none would stay", "write +1, -1, +NAME or -NAME"),
+        ("/v1/ring?plan=%2Bc2", "parameter plan: c2 is a member already", "write +1, -1, +NAME or -NAME"),
     ] {
         assert_eq!(server.get(target).await.error(), (400, error.into(), remedy.into()), "{target}");
     }
+    let bad = server.get("/v1/services?stats=docker,memory_ussage_bytes").await;
+    let remedy = "write none, docker, standard, all or names of stats, with commas between them";
+    let error = r#"parameter stats: "memory_ussage_bytes" is no stat"#;
+    assert_eq!(bad.error(), (400, error.into(), remedy.into()));
+    assert!(bad.json()["candidates"].as_array().unwrap().contains(&"memory_usage_bytes".into()));
+    assert_eq!(server.get("/v1/services?stats=").await.status, 400);
     let long = server.get(&format!("/v1/tasks?service={}", "x".repeat(4090))).await.error();
     assert_eq!((long.0, long.1.as_str()), (400, "the query string is 4098 bytes long, 4096 are allowed"));
     let long = server.get(&format!("/v1/services/{}", "x".repeat(300))).await.error();

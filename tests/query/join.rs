@@ -97,6 +97,31 @@ fn a_member_never_heard_may_hold_what_nobody_remembers() {
 }
 
 #[test]
+fn members_that_knew_no_node_and_are_silent_now_may_know_one() {
+    let nothing = || ["c1", "c2"].map(|of| says(holding(of, vec![], vec![], vec![]))).to_vec();
+    let mut join = Join::new(Bounds { replicas: 2, ..Bounds::default() });
+    assert!(join.read(nothing(), &everything(), NOW).complete);
+    let one_silent = vec![nothing().remove(0), silent("c2")];
+    assert!(join.read(one_silent, &everything(), NOW).complete, "what it alone had, c1 would have too");
+    let report = join.read(vec![silent("c1"), silent("c2")], &everything(), NOW);
+    let why = "did not answer (deadline 1 s), and no node was heard of before: what it holds is not known";
+    assert_eq!(missing(&report), [("member c1", why), ("member c2", why)]);
+}
+
+/// Found by a storm: both owners of a task could not hear the new shipper of its node, which others did hear.
+#[test]
+fn a_single_task_of_an_earlier_epoch_is_missing_and_not_unknown() {
+    let ask = single("task06");
+    let mut answers = narrowed(twelve(), &ask);
+    for (_, answer) in &mut answers {
+        answer.as_mut().unwrap().nodes.iter_mut().for_each(|node| node.version.epoch += 1);
+    }
+    let report = Join::new(Bounds { replicas: 2, ..Bounds::default() }).read(answers, &ask, NOW);
+    assert!(report.tasks.is_empty());
+    assert_eq!(missing(&report), [("task task06", "no sample since its node's shipper began anew")]);
+}
+
+#[test]
 fn a_single_task_needs_its_owner_and_nobody_else() {
     let mut join = Join::new(Bounds::default());
     let ask = single("task06");
@@ -421,7 +446,7 @@ fn a_question_for_nothing_but_silence_is_not_answered_with_absence() {
 fn a_union_is_as_complete_as_its_parts() {
     let mut join = Join::new(Bounds::default());
     join.read(twelve(), &everything(), NOW);
-    let both = Ask { selectors: [service("burn").selectors, single("task00").selectors].concat(), points: 0 };
+    let both = Ask::of([service("burn").selectors, single("task00").selectors].concat());
     let report = join.read(narrowed(without(twelve(), "c2"), &both), &both, NOW);
     assert_eq!((report.tasks.len(), report.complete), (9, false));
     assert_eq!(missing(&report)[0].0, "3 of 12 tasks of service burn");
@@ -437,4 +462,54 @@ fn what_is_missing_is_listed_up_to_a_bound_and_the_silent_member_always() {
     assert_eq!(missing(&report)[99], ("service id-s099 on node host-n1", "member c2 did not answer (deadline 1 s)"));
     assert_eq!(missing(&report)[100], ("more", "only the first 100 are listed"));
     assert_eq!(missing(&report)[101], ("member c2", "did not answer (deadline 1 s)"));
+}
+
+/// Found by the simulation: a task newer or older than its service's row stood in for one that had been silent.
+#[test]
+fn a_task_that_the_row_does_not_count_stands_in_for_none() {
+    // One began in the round after the row's; one ended in it, and its owner has not heard of the node since.
+    assert!(!with_another(1, false).complete);
+    assert!(!with_another(-2, true).complete);
+    // Streams that are one round apart, as they are for a moment in every round: no answer is doubted for that.
+    assert!(with_another(1, true).complete);
+    assert!(with_another(-1, true).complete);
+}
+
+/// A task of the row is silent, and another one so many rounds away from it is there.
+fn with_another(rounds: i64, had_a_reading_before: bool) -> Report {
+    let mut answers = twelve();
+    for (_, answer) in &mut answers {
+        let holding = answer.as_mut().unwrap();
+        for task in holding.tasks.iter_mut().filter(|task| task.meta.task_id.as_str() == "task06") {
+            (task.fresh, task.age) = (false, 9_000);
+        }
+    }
+    let mut other = task("task99", "burn", "n1");
+    other.version.q = other.version.q.checked_add_signed(rounds).unwrap();
+    other.previous = other.previous.filter(|_| had_a_reading_before);
+    answers[0].1.as_mut().unwrap().tasks.push(other);
+    read_once(answers, &service("burn"))
+}
+
+/// Found by a storm: one owner of a task was frozen, the other one a second old.
+#[test]
+fn a_single_task_is_not_unknown_while_a_member_that_began_anew_may_not_have_been_told_of_it() {
+    let (ask, mut join) = (single("task13"), Join::new(Bounds { replicas: 2, ..Bounds::default() }));
+    assert!(join.read(narrowed(twelve(), &ask), &ask, NOW).complete);
+    let began_anew = |silent_too: &str| {
+        let mut answers = without(narrowed(twelve(), &ask), silent_too);
+        let first = answers[0].1.as_mut().unwrap();
+        (first.gen_, first.young) = (swarmstats::model::Gen(2), true);
+        answers
+    };
+    let report = join.read(began_anew("c2"), &ask, NOW + SECOND);
+    let why = "member c2 did not answer (deadline 1 s); member c1 has just begun";
+    assert_eq!(missing(&report)[0], ("task task13", why));
+    // One alone hides nothing: the other copy would be there.
+    assert!(join.read(began_anew("nobody"), &ask, NOW + 2 * SECOND).complete);
+    // Where all begin, nothing was forgotten.
+    let all_young = with(narrowed(twelve(), &ask), |answers| {
+        answers.iter_mut().for_each(|(_, answer)| answer.as_mut().unwrap().young = true);
+    });
+    assert!(read_once(all_young, &ask).complete);
 }

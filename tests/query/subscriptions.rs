@@ -69,12 +69,12 @@ fn what_is_no_question_is_refused() {
     let mut subscriptions = Subscriptions::new(64);
     let mut add = |ask: Ask, interval| subscriptions.add(Subscription { ask, ..every(interval, 1) }, NOW).unwrap_err();
     let empty = Selector::default();
-    assert_eq!(add(Ask::default(), 0), SubscribeError::Ask(AskError::Empty));
-    let one_empty = Ask { selectors: vec![Selector::everything(), empty], points: 0 };
+    assert_eq!(add(Ask::of(Vec::new()), 0), SubscribeError::Ask(AskError::Empty));
+    let one_empty = Ask::of(vec![Selector::everything(), empty]);
     assert_eq!(add(one_empty, 0), SubscribeError::Ask(AskError::Empty), "it would mean everything unsaid");
     assert_eq!(add(everything(), 99), SubscribeError::Interval(99));
     assert_eq!(add(service(&"x".repeat(256)), 0), SubscribeError::Ask(AskError::TooLong(256)));
-    let many = Ask { selectors: vec![Selector::everything(); MAX_SELECTORS + 1], points: 0 };
+    let many = Ask::of(vec![Selector::everything(); MAX_SELECTORS + 1]);
     assert_eq!(add(many, 0), SubscribeError::Ask(AskError::TooMany(MAX_SELECTORS + 1)));
     assert_eq!(subscriptions.next_due(), None);
     for id in 0..64 {

@@ -3,11 +3,14 @@
 //! Each batch's amounts are followed as a *packet* from the moment they leave a pool. Its parts are still owed, or known
 //! to be exposed, or went back to the pool, or were given up (too old; the shipper died). Whether they count is the
 //! process's: it applied them (alive), or a scrape showed them (dead). Blur is what counts twice or not at all, and only
-//! the kinds that LEDGER names are allowed.
+//! the kinds that LEDGER names are allowed: what a scrape showed is not owed once an answer that was sent after it has
+//! arrived, and nothing is given up for its age that does not have it.
 
+use crate::aged::Aged;
 use crate::check::{Checked, violation};
 use crate::host::COUNTED;
 use crate::money::{Cells, Money, cells};
+use crate::plan::MAX_CATCH_UP;
 use std::collections::{BTreeMap, BTreeSet};
 use swarmstats::aggregate::Scrape;
 use swarmstats::model::{Gen, ServiceId};
@@ -21,6 +24,8 @@ struct Packet {
     process: Gen,
     sent: Money,
     owed: Money,
+    /// What is owed, by when it was read.
+    parts: Aged,
     exposed: Money,
     returned: Money,
     /// Too old to be scraped in time (it had been acknowledged).
@@ -43,6 +48,8 @@ struct Process {
     places: BTreeMap<PacketId, usize>,
     /// How many of `applied` a scrape has shown, per series.
     visible: Cells<usize>,
+    /// The same of scrapes that the process knows to be written.
+    confirmed: Cells<usize>,
     /// The last body, ingested or not: figures of a process never fall.
     body: Money,
     /// The last ingested body.
@@ -57,10 +64,14 @@ struct Process {
 pub enum Cause {
     /// An answer of a process said what was stored and exposed.
     Answer { process: Gen, stored: u64, exposed: u64 },
-    /// Another process of the member answered, or this one said Bye.
-    Dead { process: Gen, exposed: u64 },
-    /// A new epoch, or nobody heard of a process for `max_catch_up`, or the amounts are that old.
-    GivenUp,
+    /// Another process of the member answered.
+    Dead { process: Gen },
+    /// It said Bye: what scrapes had not shown goes back, to the unit.
+    Bye { process: Gen, exposed: u64 },
+    /// A round: what is as old as `max_catch_up` is given up.
+    Old,
+    /// A new epoch: nobody will say any more what became of what was sent.
+    NewEpoch,
     /// Nothing may leave.
     Nothing,
 }
@@ -69,6 +80,8 @@ pub enum Cause {
 pub struct Accounts {
     packets: BTreeMap<PacketId, Packet>,
     owing: BTreeMap<usize, BTreeSet<PacketId>>,
+    /// What each life of a shipper has in its pools.
+    pools: BTreeMap<usize, Aged>,
     processes: BTreeMap<Gen, Process>,
     /// Counted twice.
     pub over: Money,
@@ -79,6 +92,8 @@ pub struct Accounts {
     pub n_unconfirmed: u64,
     /// How often something went back to a pool.
     pub n_returned: u64,
+    /// How often something in a pool was too old.
+    pub n_stale: u64,
 }
 
 impl Accounts {
@@ -89,6 +104,7 @@ impl Accounts {
             ledger: Money::default(),
             places: BTreeMap::new(),
             visible: Cells::default(),
+            confirmed: Cells::default(),
             body: Money::default(),
             ingested: Money::default(),
             born: BTreeMap::new(),
@@ -97,13 +113,34 @@ impl Accounts {
         self.processes.insert(gen_, process);
     }
 
+    /// A shipper read these increments.
+    pub fn read(&mut self, life: usize, increments: &Money, now: u64) {
+        self.pools.entry(life).or_default().add(now, increments);
+    }
+
+    /// What is in a shipper's pools is what it read and what came back, less what was sent and what was too old.
+    pub fn pooled(&mut self, life: usize, pooled: &Money, cause: Cause, now: u64) -> Checked {
+        let pool = self.pools.entry(life).or_default();
+        let mut gone = pool.total();
+        gone -= *pooled;
+        match pool.take(&gone) {
+            Some(old) if cause == Cause::Old => {
+                self.n_stale += u64::from(!gone.is_zero());
+                old.may_go(MAX_CATCH_UP, now)?;
+                pool.may_stay(now)
+            }
+            _ if gone.is_zero() => Ok(()),
+            _ => violation("L1", format!("{gone:?} left the pools by {cause:?}")),
+        }
+    }
+
     /// Compares what a shipper owes with what it owed before the call that `cause` describes.
-    pub fn settle(&mut self, life: usize, epoch: u64, owed: &[Owed], cause: Cause) -> Checked {
-        let mut now: BTreeMap<PacketId, (Gen, Money)> =
+    pub fn settle(&mut self, life: usize, epoch: u64, owed: &[Owed], cause: Cause, now: u64) -> Checked {
+        let mut owed: BTreeMap<PacketId, (Gen, Money)> =
             owed.iter().map(|(gen_, n, amounts)| ((life, epoch, *n), (*gen_, Money::of(amounts)))).collect();
         let before: Vec<PacketId> = self.owing.entry(life).or_default().iter().copied().collect();
         for id in before {
-            let left = now.remove(&id).map_or(Money::default(), |(_, left)| left);
+            let left = owed.remove(&id).map_or(Money::default(), |(_, left)| left);
             let packet = self.packets.get_mut(&id).unwrap();
             let mut gone = packet.owed;
             gone -= left;
@@ -117,30 +154,54 @@ impl Accounts {
             {
                 return violation("L1", format!("packet {id:?} is said to be exposed and still owed"));
             }
+            if cause == Cause::Old && packet.acked {
+                let mut kept = packet.parts.clone();
+                drop(kept.take(&gone));
+                kept.may_stay(now)?;
+            }
             if gone.is_zero() {
                 continue;
             }
             packet.owed = left;
+            let Some(mut parts) = packet.parts.take(&gone) else {
+                return violation("L1", format!("packet {id:?} grew by {gone:?}"));
+            };
+            if cause == Cause::Old {
+                parts.may_go(MAX_CATCH_UP, now)?;
+            }
             match cause {
-                Cause::GivenUp if packet.acked => {
+                Cause::Old | Cause::NewEpoch if packet.acked => {
                     packet.unconfirmed += gone;
                     self.n_unconfirmed += 1;
                 }
-                Cause::GivenUp => {
+                Cause::Old | Cause::NewEpoch => {
                     packet.dropped += gone;
                     self.n_dropped += 1;
                 }
-                Cause::Answer { process, exposed, .. } | Cause::Dead { process, exposed }
+                Cause::Answer { process, exposed, .. } | Cause::Bye { process, exposed }
                     if process == packet.process && id.2 <= exposed =>
                 {
                     packet.exposed += gone;
                 }
                 Cause::Answer { process, stored, .. } if process == packet.process && id.2 > stored => {
                     packet.returned += gone;
+                    self.pools.entry(life).or_default().merge(parts);
                     self.n_returned += 1;
                 }
-                Cause::Dead { process, .. } if process == packet.process => {
+                Cause::Dead { process } if process == packet.process => {
                     packet.returned += gone;
+                    self.pools.entry(life).or_default().merge(parts);
+                    self.n_returned += 1;
+                }
+                Cause::Bye { process, .. } if process == packet.process => {
+                    let of = &self.processes[&process];
+                    let place = of.places.get(&id).copied().unwrap_or(usize::MAX);
+                    let shown = gone.only(|cell| place < of.confirmed[cell]);
+                    drop(parts.take(&shown));
+                    packet.exposed += shown;
+                    packet.returned += gone;
+                    packet.returned -= shown;
+                    self.pools.entry(life).or_default().merge(parts);
                     self.n_returned += 1;
                 }
                 _ => return violation("L1", format!("{gone:?} of packet {id:?} left the accounts by {cause:?}")),
@@ -150,11 +211,15 @@ impl Accounts {
             }
             self.weigh(id)?;
         }
-        for (id, (process, sent)) in now.into_iter().filter(|(_, (_, sent))| !sent.is_zero()) {
+        for (id, (process, sent)) in owed.into_iter().filter(|(_, (_, sent))| !sent.is_zero()) {
+            let Some(parts) = self.pools.entry(life).or_default().take(&sent) else {
+                return violation("L1", format!("packet {id:?} has more than the pools had: {sent:?}"));
+            };
             let packet = Packet {
                 process,
                 sent,
                 owed: sent,
+                parts,
                 exposed: Money::default(),
                 returned: Money::default(),
                 unconfirmed: Money::default(),
@@ -197,8 +262,17 @@ impl Accounts {
         }
     }
 
-    /// A scrape's body, at true time `now`; `ledger` is the process's at that moment.
-    pub fn body(&mut self, gen_: Gen, scrape: &Scrape, ledger: &Money, ingested: bool, now: u64) -> Checked {
+    /// A scrape's body, at true time `now`; `ledger` is the process's at that moment. Returns how many of the batches it
+    /// applied the body shows, per series.
+    pub fn body(
+        &mut self,
+        gen_: Gen,
+        scrape: &Scrape,
+        ledger: &Money,
+        ingested: bool,
+        now: u64,
+    ) -> Checked<Cells<usize>> {
+        let mut visible = Cells::default();
         let process = self.processes.get_mut(&gen_).unwrap();
         let mut body = Money::default();
         for service in &scrape.services {
@@ -221,6 +295,9 @@ impl Accounts {
             if shown != held && shown != 0 {
                 return violation("L2", format!("series {cell} of {gen_:?} shows {shown} of {held}"));
             }
+            if shown == held {
+                visible[cell] = process.applied.len();
+            }
             if ingested && shown == held {
                 process.visible[cell] = process.applied.len();
             }
@@ -228,6 +305,44 @@ impl Accounts {
         process.body = body;
         if ingested {
             process.ingested = body;
+        }
+        Ok(visible)
+    }
+
+    /// A body was fully written, and the process knows it.
+    pub fn confirmed(&mut self, gen_: Gen, visible: &Cells<usize>) {
+        let confirmed = &mut self.processes.get_mut(&gen_).unwrap().confirmed;
+        confirmed.iter_mut().zip(visible).for_each(|(known, shown)| *known = *shown.max(known));
+    }
+
+    /// The last batch of a stream's epoch that such scrapes show of a process, with all before it: what an answer sent
+    /// now is to say.
+    pub fn shown(&self, gen_: Gen, life: usize, epoch: u64) -> u64 {
+        let process = &self.processes[&gen_];
+        let applied = process.applied.iter().filter(|id| (id.0, id.1) == (life, epoch));
+        let is_shown = |id: &&PacketId| {
+            let place = process.places[*id];
+            self.packets[*id].sent.only(|cell| place >= process.confirmed[cell]).is_zero()
+        };
+        applied.take_while(is_shown).last().map_or(0, |id| id.2)
+    }
+
+    /// An answer arrived that says `exposed`, and was sent when scrapes had shown the batches up to `shown`.
+    pub fn answered(&self, (life, epoch): (usize, u64), gen_: Gen, exposed: u64, shown: u64) -> Checked {
+        let of_epoch = self.packets.range((life, epoch, 0)..=(life, epoch, exposed.max(shown)));
+        let applied = &self.processes[&gen_].places;
+        for (id, packet) in of_epoch.filter(|(id, _)| applied.contains_key(id)) {
+            if id.2 <= shown && !(packet.owed.is_zero() && packet.returned.is_zero()) {
+                let text =
+                    format!("a scrape showed packet {id:?} before an answer, and it is owed after it: {packet:?}");
+                return violation("L1", text);
+            }
+            if id.2 > shown {
+                return violation(
+                    "L1",
+                    format!("packet {id:?} is said to be exposed, no scrape of {gen_:?} showed it"),
+                );
+            }
         }
         Ok(())
     }
@@ -263,6 +378,7 @@ impl Accounts {
     }
 
     pub fn shipper_died(&mut self, life: usize) -> Checked {
+        self.pools.remove(&life);
         for id in self.owing.remove(&life).unwrap_or_default() {
             let packet = self.packets.get_mut(&id).unwrap();
             packet.orphaned += std::mem::take(&mut packet.owed);

@@ -2,7 +2,8 @@
 
 use crate::truth::Life;
 use std::collections::BTreeMap;
-use swarmstats::stat::CPU;
+use swarmstats::model::{Values, bits};
+use swarmstats::stat::RATED;
 use swarmstats::view::{Holding, NodeView, RowView, TaskView};
 
 /// What must not be.
@@ -73,12 +74,14 @@ impl Oracle<'_> {
         if view.ended { Ok(()) } else { self.age("task", id.as_str(), view.fresh, view.age, known.read) }
     }
 
-    /// The reading before was one, or the CPU time stood still since.
+    /// The reading before was one, or the counters stood still since.
     fn previous(&self, life: &Life, view: &TaskView) -> Checked {
-        let Some((monotonic, cpu)) = view.previous else { return Ok(()) };
+        let Some(previous) = &view.previous else { return Ok(()) };
+        let (monotonic, counters) = (previous.monotonic, previous.iter().collect::<Values>());
         let known = life.round_of(monotonic).and_then(|round| round.tasks.get(&view.meta.task_id));
         let read = |known: &crate::truth::Known| {
-            known.values.get(CPU) == Some(cpu) && (known.fresh || view.values.get(CPU) == Some(cpu))
+            let same = |values: &Values| bits(RATED).all(|stat| values.get(stat) == counters.get(stat));
+            same(&known.values) && (known.fresh || same(&view.values))
         };
         if monotonic < view.monotonic && known.is_some_and(read) {
             return Ok(());
@@ -103,10 +106,21 @@ impl Oracle<'_> {
 
     fn node(&self, view: &NodeView) -> Checked {
         let node = &view.meta.node_id;
-        let round = &self.life(node.as_str(), view.version.epoch)?.rounds[view.version.q as usize - 1];
+        let life = self.life(node.as_str(), view.version.epoch)?;
+        let round = &life.rounds[view.version.q as usize - 1];
         if !view.meta.services.iter().eq(round.rows.keys()) {
             let text = format!("node {node} lists {:?}, has {:?}", view.meta.services, round.rows.keys());
             return violation("values", text);
+        }
+        if view.values != round.machine || view.monotonic != (round.at + life.monotonic) * 1_000_000 {
+            return violation("values", format!("machine {node} is {view:?}, was {round:?}"));
+        }
+        if let Some(previous) = &view.previous {
+            let before = life.round_of(previous.monotonic).filter(|before| before.at < round.at);
+            let was = before.map(|before| before.machine.iter().filter(|(stat, _)| RATED & stat.bit() != 0));
+            if !was.is_some_and(|was| was.eq(previous.iter())) {
+                return violation("values", format!("machine {node}: the reading before is wrong: {view:?}"));
+            }
         }
         self.fresh("node", node.as_str(), view.fresh, round.at)?;
         self.age("node", node.as_str(), view.fresh, view.age, round.at)

@@ -1,13 +1,12 @@
 //! The collector's shell as a simulation: Hellos, batches, scrapes, deaths.
 
 use crate::check::{Checked, violation};
-use crate::money::Money;
+use crate::money::{Cells, Money};
 use crate::net::{Arrival, ConnId, Down, Up};
 use crate::plan::{ENDED_KEEP, HEAL, MAX_ROUND_TRIP, QUIET, ROW_KEEP, STALE_KEEP, member, ring};
-use crate::rng::Rng;
 use crate::world::{Actor, Event, World};
 use swarmstats::aggregate::{Aggregate, AggregateConfig, BatchError, HelloError, Mark, Stored, StreamId};
-use swarmstats::message::{Batch, Bye, Hello};
+use swarmstats::message::{Batch, Hello};
 use swarmstats::model::{Gen, Nanos};
 
 pub struct Process {
@@ -17,8 +16,10 @@ pub struct Process {
     /// Frozen until then.
     pub thaw: u64,
     pub conns: Vec<ConnId>,
-    /// It wants to leave.
-    pub leaving: bool,
+    /// It wants to leave, by then at the latest.
+    leave_at: Option<u64>,
+    /// Since when it holds no role.
+    idle_since: Option<u64>,
     offset: u64,
 }
 
@@ -51,7 +52,16 @@ impl World {
         let offset = self.rng.below(1_000_000_000);
         let ring_id = ring(self.members, self.cfg.replicas).id();
         let aggregate = Aggregate::new(cfg, ring_id, (self.now + offset) * 1_000_000);
-        let process = Process { member: number, gen_, aggregate, thaw: 0, conns: Vec::new(), leaving: false, offset };
+        let process = Process {
+            member: number,
+            gen_,
+            aggregate,
+            thaw: 0,
+            conns: Vec::new(),
+            leave_at: None,
+            idle_since: None,
+            offset,
+        };
         self.processes.insert(gen_, process);
         self.current[number] = Some(gen_);
         self.accounts.born(gen_);
@@ -73,19 +83,32 @@ impl World {
         self.process_is_dead(gen_)
     }
 
-    /// SIGTERM came a while ago: goodbye to every stream, and no scrape is answered after it.
+    /// SIGTERM came a while ago: once it has held no role for 2 s, or after 8 s, goodbye to every stream, and no scrape is
+    /// answered after it (LEDGER 12).
     pub fn exit(&mut self, gen_: Gen) -> Checked {
-        let Some(process) = self.processes.get(&gen_) else { return Ok(()) };
+        let Some(process) = self.processes.get_mut(&gen_) else { return Ok(()) };
         if process.thaw > self.now {
             let at = process.thaw;
             self.at(at, Event::Exit(gen_));
             return Ok(());
         }
+        let (clock, leave_at) = (process.clock(self.now), process.leave_at.unwrap_or_default());
+        if process.aggregate.roles(clock) > 0 {
+            process.idle_since = None;
+        }
+        let since = *process.idle_since.get_or_insert(self.now);
+        let handed_over = process.aggregate.roles(clock) == 0 && self.now - since >= 2_000;
+        if !handed_over && self.now < leave_at {
+            self.after(100, Event::Exit(gen_));
+            return Ok(());
+        }
+        self.note(if handed_over { "drained: no role was left" } else { "drained: its time was up" });
+        let Some(process) = self.processes.get(&gen_) else { return Ok(()) };
         let (number, conns) = (process.member, process.conns.clone());
         for conn in conns {
             if let Some(stream) = self.net.conns[conn].stream.clone() {
-                let exposed = self.processes[&gen_].aggregate.exposed(&stream);
-                self.end_down(conn, Some(&Down::Bye(Bye { exposed })));
+                let bye = self.processes[&gen_].aggregate.bye(&stream);
+                self.end_down(conn, Some(&Down::Bye(bye)));
             }
         }
         self.note("collector said bye");
@@ -93,7 +116,10 @@ impl World {
     }
 
     fn end_down(&mut self, conn: ConnId, last: Option<&Down>) {
-        let at = self.net.send_down(conn, last, self.now, &mut self.rng);
+        let sender = &self.net.conns[conn];
+        let shown =
+            sender.stream.as_ref().map_or(0, |stream| self.accounts.shown(sender.gen_, sender.life, stream.epoch));
+        let at = self.net.send_down(conn, last, shown, self.now, &mut self.rng);
         self.at(at, Event::Down(conn));
     }
 
@@ -199,30 +225,34 @@ impl World {
         self.log(|_| {
             format!("{gen_:?}: scraped by server {server}, {}", if fate < 150 { "body lost" } else { "ingested" })
         });
+        let mut visible = Cells::default();
         if self.now < QUIET {
-            self.accounts.body(gen_, &scrape, &ledger, fate >= 150, self.now)?;
+            visible = self.accounts.body(gen_, &scrape, &ledger, fate >= 150, self.now)?;
+            self.shown(gen_)?;
         }
         match fate {
             0..150 => self.note("scrape not fully written"),
-            150..700 => self.written(gen_, scrape.mark)?,
+            150..700 => self.written(gen_, scrape.mark, visible)?,
             _ => {
                 self.note("scrape confirmed later");
                 let delay = self.rng.between(10, 1_500);
-                self.after(delay, Event::Written(gen_, scrape.mark));
+                self.after(delay, Event::Written(gen_, scrape.mark, visible));
             }
         }
         self.touched(Actor::Member(number))
     }
 
-    pub fn written(&mut self, gen_: Gen, mark: Mark) -> Checked {
+    /// The body of a scrape, which showed these, was fully written.
+    pub fn written(&mut self, gen_: Gen, mark: Mark, visible: Cells<usize>) -> Checked {
         let Some(process) = self.processes.get_mut(&gen_) else { return Ok(()) };
         if process.thaw > self.now {
             let at = process.thaw;
-            self.at(at, Event::Written(gen_, mark));
+            self.at(at, Event::Written(gen_, mark, visible));
             return Ok(());
         }
         let clock = process.clock(self.now);
         process.aggregate.scraped(&mark, clock);
+        self.accounts.confirmed(gen_, &visible);
         let number = process.member;
         self.touched(Actor::Member(number))
     }
@@ -238,14 +268,15 @@ impl World {
         self.touched(Actor::Member(number))
     }
 
-    /// A member gets SIGTERM: it says that it wants to leave, and does within a few seconds.
-    pub fn terminate(&mut self, number: usize, rng_delay: fn(&mut Rng) -> u64) {
-        let delay = rng_delay(&mut self.rng);
+    /// A member gets SIGTERM.
+    pub fn terminate(&mut self, number: usize) {
         let Some(gen_) = self.current[number] else { return };
-        if let Some(process) = self.processes.get_mut(&gen_).filter(|process| !process.leaving) {
-            process.leaving = true;
+        let now = self.now;
+        if let Some(process) = self.processes.get_mut(&gen_).filter(|process| process.leave_at.is_none()) {
+            process.leave_at = Some(now + 8_000);
             process.aggregate.drain();
-            self.after(delay, Event::Exit(gen_));
+            self.log(|_| format!("{gen_:?}: drains"));
+            self.after(100, Event::Exit(gen_));
         }
     }
 }

@@ -23,10 +23,14 @@ pub enum Fault {
     Member,
     /// A shipper dies; the next one has a new epoch.
     Shipper,
+    /// The reader does not reach a member.
+    CutReader,
+    /// Shippers of an earlier or a later version.
+    Version,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 9] = [
+    pub const ALL: [Fault; 11] = [
         Fault::Crash,
         Fault::Leave,
         Fault::FreezeCollector,
@@ -36,6 +40,8 @@ impl Fault {
         Fault::Repeat,
         Fault::Member,
         Fault::Shipper,
+        Fault::CutReader,
+        Fault::Version,
     ];
 }
 
@@ -56,7 +62,7 @@ impl World {
                 let reset = self.rng.chance(600);
                 self.kill(number, reset)?;
             }
-            Fault::Leave if self.rng.chance(200) => self.terminate(number, |rng| rng.below(3_000)),
+            Fault::Leave if self.rng.chance(200) => self.terminate(number),
             Fault::FreezeCollector if self.rng.chance(400) => {
                 let until = self.now + self.rng.between(300, 15_000);
                 if let Some(process) = self.current[number].and_then(|gen_| self.processes.get_mut(&gen_)) {
@@ -87,6 +93,11 @@ impl World {
                     self.note("stream reset");
                     self.close(node, &member)?;
                 }
+            }
+            Fault::CutReader => {
+                let until = self.now + self.rng.between(500, 10_000);
+                self.reader_cuts.insert(number, until.min(HEAL));
+                self.note("reader cut off");
             }
             Fault::Member => self.change_members(number),
             Fault::Shipper if self.rng.chance(150) && self.shippers[node].is_some() => {

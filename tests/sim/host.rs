@@ -6,7 +6,7 @@ use std::sync::Arc;
 use swarmstats::model::{Labels, NodeId, ServiceId, TaskId, TaskMeta, Values};
 use swarmstats::outbox::{Ended, Reading};
 use swarmstats::stat::{
-    BLOCK_READ, CPU, MEMORY_LIMIT, MEMORY_PEAK, MEMORY_USED, PAGE_FAULTS, PIDS, RX_BYTES, Stat, THROTTLED,
+    BLOCK_READ, CPU, LOAD1, MEMORY_LIMIT, MEMORY_PEAK, MEMORY_USED, PAGE_FAULTS, PIDS, RX_BYTES, Stat, THROTTLED,
 };
 
 /// Services of a world; a node may have tasks of each.
@@ -15,9 +15,34 @@ pub const N_SERVICES: usize = 3;
 pub const COUNTED: [Stat; 4] = [CPU, RX_BYTES, BLOCK_READ, THROTTLED];
 const GAUGES: [Stat; 4] = [MEMORY_USED, PIDS, MEMORY_LIMIT, MEMORY_PEAK];
 
-/// The stats a shipper carries.
-pub fn carried() -> u64 {
-    COUNTED.iter().chain(&GAUGES).fold(0, |mask, stat| mask | stat.bit())
+/// A shipper's version, as far as its catalogue goes: it may differ from that of collectors and of other shippers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    Same,
+    /// It does not know one of the stats yet.
+    Earlier,
+    /// It has one that collectors do not know: under this number, in the place of one that they do.
+    Later,
+}
+
+/// A number that no catalogue has.
+const UNKNOWN: u32 = 61;
+
+impl Version {
+    /// The stats that its shipper sends.
+    pub fn sent(self) -> u64 {
+        let all = COUNTED.iter().chain(&GAUGES).chain(&[LOAD1]).fold(0, |mask, stat| mask | stat.bit());
+        if self == Version::Earlier { all & !THROTTLED.bit() } else { all }
+    }
+    /// The stats that collectors have of it.
+    pub fn carried(self) -> u64 {
+        if self == Version::Later { self.sent() & !PIDS.bit() } else { self.sent() }
+    }
+    /// Its Hello's stat numbers.
+    pub fn say(self, numbers: &mut [u32]) {
+        let known = PIDS.number() as u32;
+        numbers.iter_mut().filter(|number| self == Version::Later && **number == known).for_each(|n| *n = UNKNOWN);
+    }
 }
 
 pub fn service(number: usize) -> ServiceId {
@@ -52,6 +77,8 @@ pub struct Host {
     over: Vec<Task>,
     late: Vec<Task>,
     born: u64,
+    /// Readings of the machine so far.
+    beats: u64,
 }
 
 impl Host {
@@ -62,6 +89,7 @@ impl Host {
             over: Vec::new(),
             late: Vec::new(),
             born: 0,
+            beats: 0,
         }
     }
 
@@ -136,11 +164,11 @@ impl Host {
     pub fn read(&mut self, rng: &mut Rng) -> (Vec<Reading>, Vec<Ended>) {
         let readings = self.tasks.iter_mut().filter_map(|task| {
             if task.unread == 0 {
-                return Some(Reading { meta: task.meta.clone(), values: Some(task.values()) });
+                return Some(Reading { meta: task.meta.clone(), values: Some(task.values()), age: 0 });
             }
             task.unread -= 1;
             // Listed and unreadable, or not even listed: the same to the reader.
-            rng.chance(700).then(|| Reading { meta: task.meta.clone(), values: None })
+            rng.chance(700).then(|| Reading { meta: task.meta.clone(), values: None, age: 0 })
         });
         let readings = readings.collect();
         let ended = self.over.drain(..).map(|task| {
@@ -150,6 +178,24 @@ impl Host {
         let ended = ended.collect();
         self.over.append(&mut self.late);
         (readings, ended)
+    }
+
+    /// What a round of the shipper reads of the machine itself: it stands still now and then, loses a figure or all of
+    /// them for a while, and one of them is none that machines have.
+    pub fn machine(&mut self, still: bool) -> Values {
+        self.beats += u64::from(!still);
+        let beat = self.beats * 3 / 4;
+        if beat.is_multiple_of(23) {
+            return Values::default();
+        }
+        let all = [
+            (CPU, beat * 900),
+            (RX_BYTES, beat / 3 * 50),
+            (MEMORY_USED, beat * 7919 % 100_000),
+            (MEMORY_PEAK, 1),
+            (LOAD1, beat % 5),
+        ];
+        all.into_iter().filter(|(stat, _)| beat % 10 < 7 || *stat != LOAD1).collect()
     }
 
     /// A new shipper is not told what ended before it.

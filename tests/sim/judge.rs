@@ -1,17 +1,18 @@
 //! The judge: after every step the conservation laws, at every read and delivery what is said, at quiet everything.
 
 use crate::accounts::Cause;
-use crate::check::{Checked, Oracle, violation};
+use crate::check::{Checked, Oracle, number, violation};
+use crate::collecting::Process;
 use crate::host::Host;
 use crate::money::Money;
 use crate::plan::{MAX_ROUND_TRIP, member, ring};
 use crate::reader::{Reader, equals};
 use crate::shipping::Shipper;
 use crate::world::{Actor, Event, World};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use swarmstats::aggregate::Sizes;
 use swarmstats::join::Answers;
-use swarmstats::model::{Gen, Key};
+use swarmstats::model::{Gen, Key, MemberId, TaskId};
 use swarmstats::outbox::OutboxSizes;
 use swarmstats::view::{Ask, Report, Selector};
 
@@ -22,6 +23,8 @@ pub struct Shares {
     shippers: BTreeMap<usize, Money>,
     /// Pools of dead shippers, and what they had dropped.
     pub lost: Money,
+    /// The newest life of its shipper, and round, that a scrape showed of each task.
+    shown: BTreeMap<TaskId, (usize, u64)>,
     /// Something changed that the law speaks about.
     pub touched: bool,
 }
@@ -41,17 +44,23 @@ impl World {
         }
         let report = self.ask()?;
         self.note(if report.complete { "complete answer" } else { "incomplete answer" });
+        self.judge(&report)
+    }
+
+    /// What a reader was told, after all that it was told before.
+    pub fn judge(&mut self, report: &Report) -> Checked {
         let mut reader = std::mem::replace(&mut self.reader, Reader::new(1));
-        let checked = reader.check(&report, &self.oracle());
+        let checked = reader.check(report, &self.oracle());
         self.reader = reader;
         checked
     }
 
-    fn ask(&mut self) -> Checked<Report> {
-        let ask = Ask { selectors: vec![Selector::everything()], points: 0 };
+    pub fn ask(&mut self) -> Checked<Report> {
+        let ask = Ask::of(vec![Selector::everything()]);
         let answer = |number: usize| {
             let process = self.current[number].and_then(|gen_| self.processes.get(&gen_));
-            let process = process.filter(|process| process.thaw <= self.now);
+            let reached = self.reader_cuts.get(&number).is_none_or(|until| *until <= self.now);
+            let process = process.filter(|process| reached && process.thaw <= self.now);
             let holding = process.map(|process| process.aggregate.hold(&ask, process.clock(self.now)));
             (member(number), holding.ok_or_else(|| "no answer".to_owned()))
         };
@@ -69,7 +78,7 @@ impl World {
     pub fn look_at(&self, gen_: Gen, node: usize) -> Checked {
         let Some(process) = self.processes.get(&gen_).filter(|_| !self.quiet) else { return Ok(()) };
         let node = Some(self.hosts[node].node_id.as_str().into());
-        let ask = Ask { selectors: vec![Selector { node, ..Selector::default() }], points: 0 };
+        let ask = Ask::of(vec![Selector { node, ..Selector::default() }]);
         self.oracle().holding(&process.aggregate.hold(&ask, process.clock(self.now)))
     }
 
@@ -83,7 +92,11 @@ impl World {
                 let money = Money::of(&ledger);
                 self.accounts.accounts_of(gen_, ledger.keys(), self.now);
                 self.shares.processes.insert(gen_, money);
-                if self.quiet { Ok(()) } else { self.accounts.ledger(gen_, &money) }
+                if self.quiet {
+                    return Ok(());
+                }
+                self.accounts.ledger(gen_, &money)?;
+                self.emits_alone(gen_)
             }
             Actor::Shipper(node) => {
                 let mut share = Money::default();
@@ -96,6 +109,38 @@ impl World {
             }
             Actor::Reader => Ok(()),
         }
+    }
+
+    /// L3: what a process emits at this moment, no other process does that is awake.
+    fn emits_alone(&mut self, gen_: Gen) -> Checked {
+        let emitted = |process: &Process| process.aggregate.emitted(process.clock(self.now)).collect::<BTreeSet<Key>>();
+        let awake = |process: &&Process| process.thaw <= self.now;
+        let Some(own) = self.processes.get(&gen_).filter(awake).map(emitted) else { return Ok(()) };
+        for other in self.processes.values().filter(awake).filter(|other| other.gen_ != gen_) {
+            if let Some(key) = emitted(other).intersection(&own).next() {
+                return violation("L3", format!("{key:?} is emitted by {gen_:?} and {:?}", other.gen_));
+            }
+        }
+        Ok(())
+    }
+
+    /// L3 as a scraper sees it: a key's series, whoever emits it, never goes back to an earlier round or an earlier life of
+    /// its shipper.
+    pub fn shown(&mut self, gen_: Gen) -> Checked {
+        let process = &self.processes[&gen_];
+        let ask = Ask::of(vec![Selector::everything()]);
+        let holding = process.aggregate.hold(&ask, process.clock(self.now));
+        for task in holding.tasks.iter().filter(|task| task.primary) {
+            let node = number(task.meta.node_id.as_str());
+            let version = (self.epochs[&(node, task.version.epoch)], task.version.q);
+            let newest = self.shares.shown.entry(task.meta.task_id.clone()).or_default();
+            if version < *newest {
+                let text = format!("task {} went back from {newest:?} to {version:?}", task.meta.task_id);
+                return violation("L3", text);
+            }
+            *newest = version;
+        }
+        Ok(())
     }
 
     pub fn process_is_dead(&mut self, gen_: Gen) -> Checked {
@@ -142,37 +187,57 @@ impl World {
         let died = self.notes.contains_key("collector died") || self.notes.contains_key("shipper died");
         let was = [
             ("amounts given up in flight", self.accounts.n_dropped > 0),
+            ("amounts too old in a pool", self.accounts.n_stale > 0),
             ("amounts unconfirmed", self.accounts.n_unconfirmed > 0),
             ("blur: counted twice", !self.accounts.over.is_zero()),
             ("blur: not counted", !self.accounts.under.is_zero()),
             ("lived until all was forgotten", self.cfg.to_the_end),
             ("second scraper", self.cfg.n_servers > 1),
-            ("two copies", self.cfg.replicas > 1),
+            ("two copies", self.cfg.replicas == 2),
+            ("three copies", self.cfg.replicas == 3),
+            ("degraded: fewer members than copies", (self.members.count_ones() as usize) < self.cfg.replicas.into()),
+            ("lease taken over", self.shippers.iter().flatten().any(|shipper| shipper.outbox.takeovers() > 0)),
             ("world without a death", !died),
         ];
         was.into_iter().filter(|(_, was)| *was).for_each(|(what, _)| self.note(what));
     }
 
-    /// Every running task is fresh at its owner with its newest reading, and emitted there alone.
+    /// Every key is emitted by the ring's primary and nobody else, and fresh at each of its owners.
     fn owners_have_all(&self) -> Checked {
         let ring = ring(self.members, self.cfg.replicas);
-        let ask = Ask { selectors: vec![Selector::everything()], points: 0 };
-        let mut n_primary = 0;
+        let ask = Ask::of(vec![Selector::everything()]);
+        let (mut held, mut emitted) = (BTreeMap::<Key, BTreeSet<MemberId>>::new(), BTreeMap::<Key, MemberId>::new());
         for (number, gen_) in self.current.iter().enumerate() {
             let process = &self.processes[&gen_.unwrap()];
             let holding = process.aggregate.hold(&ask, process.clock(self.now));
-            for task in holding.tasks.iter().filter(|task| task.primary) {
-                n_primary += 1;
-                let key = Key::Task(task.meta.task_id.clone());
-                if *ring.primary(&key) != member(number) || !task.fresh {
-                    return violation("owner", format!("task {} is primary at member {number}", task.meta.task_id));
-                }
+            let tasks = holding.tasks.iter().filter(|task| task.fresh).map(|task| Key::Task(task.meta.task_id.clone()));
+            let rows = holding.rows.iter().filter(|row| row.fresh);
+            let rows = rows.map(|row| Key::Row(row.meta.node_id.clone(), row.meta.service_id.clone()));
+            let nodes = holding.nodes.iter().filter(|node| node.fresh);
+            let nodes = nodes.map(|node| Key::Node(node.meta.node_id.clone()));
+            for key in tasks.chain(rows).chain(nodes) {
+                held.entry(key).or_default().insert(member(number));
+            }
+            emitted.extend(process.aggregate.emitted(process.clock(self.now)).map(|key| (key, member(number))));
+        }
+        for (key, holders) in &held {
+            let owners: BTreeSet<MemberId> = ring.owners(key).cloned().collect();
+            // A task that could not be read in the newest round is fresh nowhere.
+            if *holders != owners {
+                return violation("owner", format!("{key:?} is fresh at {holders:?}, its owners are {owners:?}"));
             }
         }
-        let tasks = |shipper: &Shipper| self.lives[shipper.life].rounds.last().map_or(0, |round| round.tasks.len());
-        let n_tasks: usize = self.shippers.iter().flatten().map(tasks).sum();
-        if n_primary != n_tasks {
-            return violation("owner", format!("{n_primary} tasks are at their owners, {n_tasks} run"));
+        for (key, emitting) in &emitted {
+            if ring.primary(key) != emitting {
+                return violation("owner", format!("{key:?} is emitted by {emitting}"));
+            }
+        }
+        let of = |shipper: &Shipper| {
+            self.lives[shipper.life].rounds.last().map_or(0, |round| 1 + round.tasks.len() + round.rows.len())
+        };
+        let n_keys: usize = self.shippers.iter().flatten().map(of).sum();
+        if emitted.len() != n_keys {
+            return violation("owner", format!("{} keys are emitted, there are {n_keys}", emitted.len()));
         }
         Ok(())
     }
@@ -198,7 +263,8 @@ impl World {
     pub fn settle(&mut self, node: usize, cause: Cause) -> Checked {
         let Some(shipper) = &self.shippers[node] else { return Ok(()) };
         let (life, epoch) = (shipper.life, shipper.epoch);
-        self.accounts.settle(life, epoch, &shipper.outbox.owed(), cause)?;
+        self.accounts.settle(life, epoch, &shipper.outbox.owed(), cause, self.now)?;
+        self.accounts.pooled(life, &Money::of(&shipper.outbox.pooled()), cause, self.now)?;
         self.touched(Actor::Shipper(node))
     }
 }

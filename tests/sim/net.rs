@@ -61,6 +61,8 @@ pub enum Way {
 struct Frame {
     at: u64,
     body: Option<Vec<u8>>,
+    /// For the judge: what scrapes had shown when an answer was sent.
+    shown: u64,
 }
 
 #[derive(Debug)]
@@ -118,7 +120,7 @@ impl Net {
         if matches!(message, Up::Batch(_)) {
             conn.last = Some(bytes.clone());
         }
-        push(&mut conn.up, at, Some(bytes))
+        push(&mut conn.up, at, Some(bytes), 0)
     }
 
     /// The same bytes of the last batch once more.
@@ -126,13 +128,13 @@ impl Net {
         let at = now + 1 + rng.below(self.latency);
         let conn = &mut self.conns[id];
         let last = conn.last.clone()?;
-        Some(push(&mut conn.up, at, Some(last)))
+        Some(push(&mut conn.up, at, Some(last), 0))
     }
 
-    /// `None` ends the stream.
-    pub fn send_down(&mut self, id: ConnId, message: Option<&Down>, now: u64, rng: &mut Rng) -> u64 {
+    /// `None` ends the stream; `shown` comes along for the judge.
+    pub fn send_down(&mut self, id: ConnId, message: Option<&Down>, shown: u64, now: u64, rng: &mut Rng) -> u64 {
         let at = now + 1 + rng.below(self.latency);
-        push(&mut self.conns[id].down, at, message.map(bytes::of_down))
+        push(&mut self.conns[id].down, at, message.map(bytes::of_down), shown)
     }
 
     /// The shipper closes: some prefix of what is on its way still arrives, maybe much later. Returns when.
@@ -144,36 +146,36 @@ impl Net {
         let keep = rng.below(conn.up.len() as u64 + 1) as usize;
         conn.up.truncate(keep);
         conn.up.iter_mut().for_each(|frame| frame.at = frame.at.max(late));
-        push(&mut conn.up, late, None)
+        push(&mut conn.up, late, None, 0)
     }
 
     pub fn take_up(&mut self, id: ConnId, now: u64) -> Arrival<Up> {
         let conn = &self.conns[id];
         // A cut holds up what is sent, not what the receiving kernel has already.
         let cut = self.is_cut(conn.node, conn.member, Way::Up, now);
-        take(&mut self.conns[id].up, now, cut, bytes::to_up)
+        take(&mut self.conns[id].up, now, cut, |bytes, _| bytes::to_up(bytes))
     }
 
-    pub fn take_down(&mut self, id: ConnId, now: u64) -> Arrival<Down> {
+    pub fn take_down(&mut self, id: ConnId, now: u64) -> Arrival<(Down, u64)> {
         let conn = &self.conns[id];
         let cut = self.is_cut(conn.node, conn.member, Way::Down, now);
-        take(&mut self.conns[id].down, now, cut, bytes::to_down)
+        take(&mut self.conns[id].down, now, cut, |bytes, shown| (bytes::to_down(bytes), shown))
     }
 }
 
-fn push(queue: &mut VecDeque<Frame>, at: u64, body: Option<Vec<u8>>) -> u64 {
+fn push(queue: &mut VecDeque<Frame>, at: u64, body: Option<Vec<u8>>, shown: u64) -> u64 {
     let at = queue.back().map_or(at, |last| last.at.max(at));
-    queue.push_back(Frame { at, body });
+    queue.push_back(Frame { at, body, shown });
     at
 }
 
-fn take<T>(queue: &mut VecDeque<Frame>, now: u64, cut: Option<u64>, decode: impl Fn(&[u8]) -> T) -> Arrival<T> {
+fn take<T>(queue: &mut VecDeque<Frame>, now: u64, cut: Option<u64>, decode: impl Fn(&[u8], u64) -> T) -> Arrival<T> {
     match queue.front() {
         None => Arrival::Nothing,
         Some(head) if head.at > now => Arrival::Later(head.at),
         Some(_) if cut.is_some() => Arrival::Later(cut.unwrap_or_default()),
-        Some(_) => match queue.pop_front().and_then(|head| head.body) {
-            Some(body) => Arrival::Message(decode(&body)),
+        Some(_) => match queue.pop_front().and_then(|head| Some((head.body?, head.shown))) {
+            Some((body, shown)) => Arrival::Message(decode(&body, shown)),
             None => Arrival::End,
         },
     }

@@ -17,6 +17,7 @@ pub const ROW_KEEP: u64 = 150_000;
 pub const STALE_KEEP: u64 = 30_000;
 pub const ENDED_KEEP: u64 = 20_000;
 pub const MAX_CATCH_UP: u64 = 20_000;
+pub const OVERLAP: u64 = 5_000;
 pub const MAX_ROUND_TRIP: u64 = 1_000;
 /// Every map is at its base size by here.
 pub const END: u64 = QUIET + 2 * ROW_KEEP + 40_000;
@@ -43,7 +44,7 @@ impl Config {
         Config {
             n_nodes: rng.between(1, 4) as usize,
             n_members: rng.between(2, 5) as usize,
-            replicas: if rng.chance(750) { 1 } else { 2 },
+            replicas: [1, 1, 2, 2, 3][rng.below(5) as usize],
             interval,
             lease: if interval == 2_000 || rng.chance(300) { 6_000 } else { 3_000 },
             n_servers: rng.between(1, 3) as usize,

@@ -1,31 +1,33 @@
 //! A router-like reader: the real join over what the members hold, and what its answers must never do (T).
 
 use crate::check::{Checked, Oracle, violation};
-use crate::truth::Life;
-use std::collections::BTreeMap;
+use crate::truth::{Known, Life};
+use std::collections::{BTreeMap, BTreeSet};
 use swarmstats::join::{Answers, Bounds, Join};
-use swarmstats::model::{NodeId, ServiceId, Values};
+use swarmstats::model::{NodeId, ServiceId, TaskId, Values};
 use swarmstats::stat::COUNTERS;
-use swarmstats::view::{Ask, Report};
+use swarmstats::view::{Ask, Report, TaskView};
 
 /// One router process.
 pub struct Reader {
     join: Join,
     /// The totals that each (node, epoch, service) was last answered with.
     floors: BTreeMap<(NodeId, u64, ServiceId), Values>,
+    /// The nodes that an answer ever had; a world is shorter than the join's `row_keep`.
+    nodes: BTreeSet<NodeId>,
 }
 
 impl Reader {
     pub fn new(replicas: u8) -> Reader {
         let bounds = Bounds { replicas: replicas.into(), ..Bounds::default() };
-        Reader { join: Join::new(bounds), floors: BTreeMap::new() }
+        Reader { join: Join::new(bounds), floors: BTreeMap::new(), nodes: BTreeSet::new() }
     }
 
     pub fn read(&mut self, answers: Answers, ask: &Ask, now: u64) -> Report {
         self.join.read(answers, ask, now * 1_000_000)
     }
 
-    /// T: never above the truth, never back, and if complete then not older than the bound.
+    /// T: never above the truth, never back, nothing gone without a word, and if complete then not older than the bound.
     pub fn check(&mut self, report: &Report, oracle: &Oracle<'_>) -> Checked {
         let mut epochs: BTreeMap<&NodeId, u64> = BTreeMap::new();
         let nodes = report.nodes.iter().map(|node| (&node.meta.node_id, node.version.epoch));
@@ -59,6 +61,15 @@ impl Reader {
                 return violation("T", format!("{node}/{service} of epoch {epoch} is gone from the answer"));
             }
         }
+        self.nodes.extend(report.nodes.iter().map(|view| view.meta.node_id.clone()));
+        for node in &self.nodes {
+            let is_there = report.nodes.iter().any(|view| view.meta.node_id == *node);
+            let is_named = || report.missing.iter().any(|missing| missing.what == format!("node {node}"));
+            if !is_there && (report.complete || !is_named()) {
+                let text = format!("node {node} is gone, complete: {}, missing: {:?}", report.complete, report.missing);
+                return violation("T", text);
+            }
+        }
         if report.complete { complete(report, oracle) } else { Ok(()) }
     }
 }
@@ -81,6 +92,23 @@ fn complete(report: &Report, oracle: &Oracle<'_>) -> Checked {
                 }
             }
         }
+        tasks(report, life, then)?;
+    }
+    Ok(())
+}
+
+/// Every task that ran then and still runs is there, and as new as then if it could be read ever since.
+fn tasks(report: &Report, life: &Life, then: u64) -> Checked {
+    let (Some(old), Some(new)) = (life.round_at(then), life.rounds.last()) else { return Ok(()) };
+    let runs = |id: &TaskId, known: &Known| new.tasks.get(id).is_some_and(|now| now.container == known.container);
+    for (id, known) in old.tasks.iter().filter(|(id, known)| runs(id, known)) {
+        let view = report.tasks.iter().find(|view| view.meta.task_id == *id);
+        let since = life.rounds.iter().filter(|round| round.at >= then);
+        let was_read = since.filter_map(|round| round.tasks.get(id)).all(|known| known.fresh);
+        let is_as_new = |view: &TaskView| !was_read || view.monotonic >= (known.read + life.monotonic) * 1_000_000;
+        if view.is_none_or(|view| view.ended || !is_as_new(view)) {
+            return violation("T", format!("complete, but task {id} is {view:?}, was {known:?} at {then}"));
+        }
     }
     Ok(())
 }
@@ -95,6 +123,10 @@ pub fn equals(report: &Report, newest: &BTreeMap<NodeId, &Life>) -> Checked {
         let round = life.rounds.last().unwrap();
         n_rows += round.rows.len();
         n_tasks += round.tasks.len();
+        let view = report.nodes.iter().find(|view| view.meta.node_id == *node);
+        if view.is_none_or(|view| view.values != round.machine || !view.fresh) {
+            return violation("T", format!("at quiet node {node} is {view:?}, truth is {:?}", round.machine));
+        }
         for (service, truth) in &round.rows {
             let row = report.rows.iter().find(|row| row.meta.node_id == *node && row.meta.service_id == *service);
             if row.is_none_or(|row| row.values != truth.values || row.counts != truth.counts) {

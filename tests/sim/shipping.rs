@@ -2,10 +2,11 @@
 
 use crate::accounts::Cause;
 use crate::check::Checked;
-use crate::host::carried;
+use crate::faults::Fault;
+use crate::host::Version;
 use crate::money::Money;
 use crate::net::{Arrival, ConnId, Down, Up};
-use crate::plan::{HEAL, MAX_CATCH_UP, QUIET, ROW_KEEP, WALL, member, ring};
+use crate::plan::{HEAL, MAX_CATCH_UP, OVERLAP, QUIET, ROW_KEEP, WALL, member, ring};
 use crate::truth::Life;
 use crate::world::{Actor, Event, World};
 use std::collections::BTreeMap;
@@ -15,8 +16,8 @@ use swarmstats::outbox::{Outbox, OutboxConfig};
 #[derive(Debug)]
 pub struct Link {
     pub conn: ConnId,
-    /// Since when an answer is awaited.
-    waiting: Option<u64>,
+    /// Since when an answer is awaited, and to which batch (0: to the Hello).
+    waiting: Option<(u64, u64)>,
 }
 
 pub struct Shipper {
@@ -44,23 +45,34 @@ impl World {
     pub fn ship(&mut self, node: usize, wall: u64) {
         let monotonic = self.rng.below(1_000_000_000);
         let life = self.lives.len();
+        let version = match self.rng.below(10) {
+            0 if self.cfg.kinds.contains(&Fault::Version) => Version::Earlier,
+            1 if self.cfg.kinds.contains(&Fault::Version) => Version::Later,
+            _ => Version::Same,
+        };
         let cfg = OutboxConfig {
             node_id: self.hosts[node].node_id.clone(),
             node_name: self.hosts[node].node_id.as_str().into(),
             started: wall,
             started_monotonic: (self.now + monotonic) * 1_000_000,
             nonce: self.rng.next(),
-            stats: carried(),
+            stats: version.sent(),
             interval: self.cfg.interval * 1_000_000,
             lease: self.cfg.lease * 1_000_000,
+            overlap: OVERLAP * 1_000_000,
             row_keep: ROW_KEEP * 1_000_000,
             max_catch_up: MAX_CATCH_UP * 1_000_000,
         };
         let outbox = Outbox::new(cfg, ring(self.views[node], self.cfg.replicas));
         let epoch = outbox.version().epoch;
-        self.lives.push(Life::new(wall, monotonic));
+        self.lives.push(Life::new(wall, monotonic, version));
         self.epochs.insert((node, epoch), life);
         self.log(|_| format!("node {node}: shipper starts, epoch {epoch}"));
+        match version {
+            Version::Same => {}
+            Version::Earlier => self.note("shipper of an earlier version"),
+            Version::Later => self.note("shipper of a later version"),
+        }
         self.shippers[node] = Some(Shipper {
             outbox,
             life,
@@ -107,12 +119,17 @@ impl World {
         let happened = self.hosts[node].live(wall, self.now >= HEAL, self.calm || still, &mut self.rng);
         let (readings, ended) = self.hosts[node].read(&mut self.rng);
         let monotonic = (shipper.monotonic + self.now) * 1_000_000;
-        self.lives[shipper.life].observe(self.now, &readings, &ended);
-        shipper.outbox.observe(monotonic, readings, ended);
+        let machine = self.hosts[node].machine(self.calm || still);
+        let before = self.lives[life].increments;
+        self.lives[life].observe(self.now, &machine, &readings, &ended);
+        let mut increments = self.lives[life].increments;
+        increments -= before;
+        self.accounts.read(life, &increments, self.now);
+        shipper.outbox.observe(monotonic, machine, readings, ended);
         let version = shipper.outbox.version();
         happened.into_iter().for_each(|what| self.note(what));
         self.log(|_| format!("node {node}: round {}", version.q));
-        self.settle(node, Cause::GivenUp)?;
+        self.settle(node, Cause::Old)?;
         self.after(self.cfg.interval, Event::Round(node, life));
         self.pump(node)
     }
@@ -133,7 +150,7 @@ impl World {
         }
         let wanted = shipper.outbox.destinations();
         let (now, lease) = (self.now, self.cfg.lease);
-        let silent = |link: &Link| link.waiting.is_some_and(|since| now - since > lease);
+        let silent = |link: &Link| link.waiting.is_some_and(|(since, _)| now - since > lease);
         let over = shipper.links.iter().filter(|(member, link)| !wanted.contains(member) || silent(link));
         for member in over.map(|(member, _)| member.clone()).collect::<Vec<_>>() {
             self.close(node, &member)?;
@@ -159,9 +176,10 @@ impl World {
             shipper.retry.insert(to.clone(), at);
             return Ok(());
         };
-        let hello = shipper.outbox.hello(to);
+        let mut hello = shipper.outbox.hello(to);
+        self.lives[shipper.life].version.say(&mut hello.stats);
         let conn = self.net.dial((node, shipper.life), number, gen_, hello.k);
-        shipper.links.insert(to.clone(), Link { conn, waiting: Some(self.now) });
+        shipper.links.insert(to.clone(), Link { conn, waiting: Some((self.now, 0)) });
         let at = self.net.send_up(conn, &Up::Hello(hello.clone()), self.now, &mut self.rng);
         self.log(|_| format!("node {node}: stream {} to {to}", hello.k));
         self.at(at, Event::Up(conn));
@@ -177,8 +195,8 @@ impl World {
         let (Some(link), Some(batch)) = (shipper.links.get_mut(to), shipper.outbox.next_batch(to, monotonic)) else {
             return Ok(());
         };
-        link.waiting = Some(self.now);
         let (conn, n) = (link.conn, batch.n);
+        link.waiting = Some((self.now, n));
         if !batch.moved.is_empty() {
             self.note("key moved");
         }
@@ -223,27 +241,36 @@ impl World {
                 Ok(())
             }
             Arrival::End => self.close(node, &to),
-            Arrival::Message(message) => self.hear(node, conn, &to, &message),
+            Arrival::Message((message, shown)) => self.hear(node, conn, &to, &message, shown),
         }
     }
 
-    fn hear(&mut self, node: usize, conn: ConnId, to: &MemberId, message: &Down) -> Checked {
+    /// A process answers, and had shown the batches up to `shown` when it did.
+    fn hear(&mut self, node: usize, conn: ConnId, to: &MemberId, message: &Down, shown: u64) -> Checked {
         let (k, now) = (self.net.conns[conn].k, self.now);
         let Some(shipper) = &mut self.shippers[node] else { return Ok(()) };
         let (monotonic, wall) = ((shipper.monotonic + now) * 1_000_000, shipper.wall + now);
         if let Some(link) = shipper.links.get_mut(to) {
-            link.waiting = None;
+            // The acknowledgement of a batch that came twice answers no later one.
+            let answers = |n: u64| !matches!(message, Down::Ack(ack) if ack.n < n);
+            link.waiting.take_if(|(_, n)| answers(*n));
         }
-        let process = self.net.conns[conn].gen_;
+        let (process, stream) = (self.net.conns[conn].gen_, (shipper.life, shipper.epoch));
+        let exposed = match message {
+            Down::Greeting(Ok(hi)) => Some(hi.exposed),
+            Down::Greeting(Err(_)) => None,
+            Down::Ack(ack) => Some(ack.exposed),
+            Down::Bye(bye) => Some(bye.exposed),
+        };
         let cause = match message {
             Down::Greeting(greeting) => {
                 shipper.outbox.greeted(to, k, greeting, monotonic, wall);
                 match greeting {
                     Ok(hi) => match shipper.greeted.insert(to.clone(), process) {
-                        Some(dead) if dead != process => Cause::Dead { process: dead, exposed: 0 },
+                        Some(dead) if dead != process => Cause::Dead { process: dead },
                         _ => Cause::Answer { process, stored: hi.stored, exposed: hi.exposed },
                     },
-                    Err(_) => Cause::GivenUp,
+                    Err(_) => Cause::NewEpoch,
                 }
             }
             Down::Ack(ack) => {
@@ -253,11 +280,15 @@ impl World {
             Down::Bye(bye) => {
                 shipper.outbox.bye(to, k, bye);
                 shipper.greeted.remove(to);
-                Cause::Dead { process, exposed: bye.exposed }
+                Cause::Bye { process, exposed: bye.exposed }
             }
         };
         self.log(|_| format!("node {node}: hears {message:?} on stream {k} of {to}"));
-        self.heard(node, cause)
+        self.heard(node, cause)?;
+        match exposed {
+            Some(exposed) if now < QUIET => self.accounts.answered(stream, process, exposed, shown),
+            _ => Ok(()),
+        }
     }
 
     fn heard(&mut self, node: usize, cause: Cause) -> Checked {
@@ -265,7 +296,7 @@ impl World {
         self.settle(node, cause)?;
         if self.accounts.n_returned > returned {
             self.note(match cause {
-                Cause::Dead { .. } => "amounts returned by another process",
+                Cause::Dead { .. } | Cause::Bye { .. } => "amounts returned by another process",
                 _ => "amounts returned by the same process",
             });
         }

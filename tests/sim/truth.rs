@@ -1,13 +1,13 @@
 //! The unsharded oracle: what one shipper life read, round by round, and what LEDGER 1 makes of it, written from the
 //! rule's words and not from the outbox.
 
-use crate::host::{COUNTED, carried};
+use crate::host::{COUNTED, Version};
 use crate::money::Money;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use swarmstats::model::{Counts, ServiceId, TaskId, TaskMeta, Values, bits};
 use swarmstats::outbox::{Ended, Reading};
-use swarmstats::stat::{CATALOGUE, GROUPED, Group, Kind, PER_NETNS, Stat};
+use swarmstats::stat::{CATALOGUE, GROUPED, Group, Kind, Of, PER_NETNS, Stat};
 
 /// A task as known after a round.
 #[derive(Debug, Clone)]
@@ -34,6 +34,8 @@ pub struct RowTruth {
 pub struct Round {
     /// True time.
     pub at: u64,
+    /// The machine's own figures.
+    pub machine: Values,
     pub tasks: BTreeMap<TaskId, Known>,
     pub rows: BTreeMap<ServiceId, RowTruth>,
 }
@@ -48,6 +50,7 @@ struct Row {
 #[derive(Debug)]
 pub struct Life {
     started: u64,
+    pub version: Version,
     /// Its monotonic clock less the true time.
     pub monotonic: u64,
     /// When it died, true time.
@@ -63,9 +66,10 @@ pub struct Life {
 }
 
 impl Life {
-    pub fn new(started: u64, monotonic: u64) -> Life {
+    pub fn new(started: u64, monotonic: u64, version: Version) -> Life {
         Life {
             started,
+            version,
             monotonic,
             died: None,
             rows: BTreeMap::new(),
@@ -76,7 +80,7 @@ impl Life {
         }
     }
 
-    pub fn observe(&mut self, at: u64, readings: &[Reading], ended: &[Ended]) {
+    pub fn observe(&mut self, at: u64, machine: &Values, readings: &[Reading], ended: &[Ended]) {
         for task in self.tasks.values_mut() {
             task.fresh = false;
         }
@@ -101,7 +105,10 @@ impl Life {
             }
         }
         let rows = self.rows.iter().map(|(service, row)| (service.clone(), self.row(service, row))).collect();
-        self.rounds.push(Round { at, tasks: self.tasks.clone(), rows });
+        let carried =
+            |stat: &Stat| self.version.carried() & stat.bit() != 0 && CATALOGUE[stat.number()].of != Of::Tasks;
+        let machine = machine.iter().filter(|(stat, _)| carried(stat)).collect();
+        self.rounds.push(Round { at, machine, tasks: self.tasks.clone(), rows });
     }
 
     /// The newest round at or before a moment.
@@ -136,7 +143,7 @@ impl Life {
         let seen = self.seen.entry(meta.task_id.clone()).or_default();
         let young = meta.started_at >= self.started;
         let row = self.rows.entry(meta.service_id.clone()).or_default();
-        for stat in COUNTED {
+        for stat in COUNTED.into_iter().filter(|stat| self.version.carried() & stat.bit() != 0) {
             let Some(value) = values.get(stat) else { continue };
             let (total, handed) = match seen.insert(stat, value) {
                 Some(before) => (value.saturating_sub(before), value.saturating_sub(before)),
@@ -152,13 +159,13 @@ impl Life {
         }
         let task = self.tasks.get_mut(&meta.task_id).unwrap();
         task.values = values.clone();
-        task.values.retain(carried());
+        task.values.retain(self.version.carried());
         (task.read, task.fresh) = (at, true);
     }
 
     fn end(&mut self, id: &TaskId) {
-        if let Some(task) = self.tasks.remove(id) {
-            self.seen.remove(id);
+        // What never had figures did not run: it waited to be started again.
+        if let (Some(task), Some(_)) = (self.tasks.remove(id), self.seen.remove(id)) {
             self.rows.get_mut(&task.service).unwrap().ended += 1;
         }
     }

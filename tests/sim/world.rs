@@ -6,6 +6,7 @@ use crate::check::Checked;
 use crate::collecting::Process;
 use crate::host::Host;
 use crate::judge::Shares;
+use crate::money::Cells;
 use crate::net::{ConnId, Net};
 use crate::plan::{CALM, Config, END, HEAL, QUIET, WALL, ring};
 use crate::reader::Reader;
@@ -29,7 +30,7 @@ pub enum Event {
     /// A server scrapes a member.
     Scrape(usize, usize),
     /// The body of a scrape was fully written.
-    Written(Gen, Mark),
+    Written(Gen, Mark, Cells<usize>),
     Expire(usize),
     /// A process tells its streams goodbye and is gone.
     Exit(Gen),
@@ -64,6 +65,8 @@ pub struct World {
     pub current: Vec<Option<Gen>>,
     pub views: Vec<u8>,
     pub reader_view: u8,
+    /// Until when the reader does not reach a member.
+    pub reader_cuts: BTreeMap<usize, u64>,
     /// Who is in the ring, as far as discovery knows.
     pub members: u8,
     /// How often that changed, and which change each actor has seen.
@@ -98,6 +101,7 @@ impl World {
             current: vec![None; cfg.n_members],
             views: vec![everyone; cfg.n_nodes],
             reader_view: everyone,
+            reader_cuts: BTreeMap::new(),
             members: everyone,
             n_changes: 0,
             seen: BTreeMap::new(),
@@ -185,7 +189,7 @@ impl World {
             Event::Up(conn) => self.deliver_up(conn),
             Event::Down(conn) => self.deliver_down(conn),
             Event::Scrape(member, server) => self.scrape(member, server),
-            Event::Written(gen_, mark) => self.written(gen_, mark),
+            Event::Written(gen_, mark, visible) => self.written(gen_, mark, visible),
             Event::Expire(member) => self.expire(member),
             Event::Exit(gen_) => self.exit(gen_),
             Event::Boot(member) => {

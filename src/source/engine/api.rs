@@ -34,6 +34,8 @@ lenient! {
         cgroup_driver: String,
         /// `1` or `2`; engines before 20.10 do not say.
         cgroup_version: String,
+        /// Where the engine keeps its data.
+        docker_root_dir: String,
         /// The engine's release.
         server_version: String,
         /// Its part in a swarm.
@@ -54,6 +56,12 @@ lenient! {
         id: String,
         /// `running`, `exited`, … and whatever an engine thinks of next.
         state: String,
+        /// For people: `Up 5 minutes (healthy)`.
+        status: String,
+        /// Its names, each with a leading `/`.
+        names: Vec<String>,
+        /// The image it was made of.
+        image: String,
         /// Its labels.
         labels: Labels,
     }
@@ -65,6 +73,8 @@ lenient! {
         name: String,
         /// What it is doing.
         state: State,
+        /// How often the engine restarted it.
+        restart_count: u64,
         /// How it was configured for this host.
         host_config: HostConfig,
         /// How it was configured.
@@ -72,8 +82,14 @@ lenient! {
     }
     /// Of [`Inspect`].
     "PascalCase" State {
-        /// Paused containers run as well.
+        /// Paused and restarting containers run as well.
         running: bool,
+        /// Frozen.
+        paused: bool,
+        /// Waiting for its next start, with no process.
+        restarting: bool,
+        /// Of its health check, if it has one.
+        health: Health,
         /// Its first process in the engine's host, 0 where it does not run.
         pid: u32,
         /// RFC 3339.
@@ -82,6 +98,11 @@ lenient! {
         exit_code: i64,
         /// The kernel killed it for want of memory.
         #[serde(rename = "OOMKilled")] oom_killed: bool,
+    }
+    /// Of [`State`].
+    "PascalCase" Health {
+        /// `none`, `starting`, `healthy`, `unhealthy`.
+        status: String,
     }
     /// Of [`Inspect`].
     "PascalCase" HostConfig {
