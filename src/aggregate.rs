@@ -10,6 +10,7 @@
 //! Pure: the clock is the process's own (CLOCK_BOOTTIME), passed in. Figures of groups are made by readers
 //! (`figures`), not here: nothing unmergeable leaves a process.
 
+mod bequest;
 mod history;
 mod hold;
 mod ledger;

@@ -14,10 +14,10 @@ use crate::aggregate::{Aggregate, AggregateConfig, BatchError, HelloError, Mark,
 use crate::clock;
 use crate::config;
 use crate::discovery::Seen;
-use crate::message::{Batch, Hello, Hi};
+use crate::message::{Batch, Bequest, Hello, Hi};
 use crate::metrics::own::{Bound, HelloRefused, Reason, StreamEnd};
 use crate::metrics::{CollectorMetrics, LabelCache, Page, ProcessMetrics, Series};
-use crate::model::{Gen, MemberId, Millis, Nanos, NodeId, RingId};
+use crate::model::{Gen, MemberId, Millis, Nanos, NodeId, RingId, TaskId};
 use crate::router::Store;
 use crate::view::{Ask, Holding, MemberState, Standing};
 use farewell::Stage;
@@ -192,6 +192,23 @@ impl Collector {
             }
         }
         stored
+    }
+
+    /// The nodes of which tasks are held.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        self.aggregate().nodes()
+    }
+
+    /// The older points of a node's tasks that go to another collector, in messages of a bounded size.
+    pub fn bequests(&self, node: &NodeId, goes: impl Fn(&TaskId) -> bool) -> Vec<Bequest> {
+        self.aggregate().bequests(node, goes)
+    }
+
+    /// Takes the older points of tasks that are held here, from a collector that leaves; of how many tasks.
+    pub fn inherit(&self, bequest: &Bequest) -> usize {
+        let n_tasks = self.aggregate().inherit(bequest);
+        self.0.metrics.tasks_inherited.inc_by(n_tasks as u64);
+        n_tasks
     }
 
     fn load(&self) -> MutexGuard<'_, Load> {

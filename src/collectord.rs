@@ -252,8 +252,9 @@ impl Collectord {
         if let Some(collector) = self.collector {
             collector.drain();
             // The only member has nobody to hand over to: the sooner it is back, the better.
-            if has_others(&successors, collector.member()) {
+            if let Some(view) = others(&successors, collector.member()) {
                 collector.handed_over(begun + eighth * 6).await;
+                grpc::bequeath(&collector, &view, begun + eighth * 13 / 2).await;
             }
             collector.leave(begun + eighth * 7).await;
         }
@@ -273,9 +274,9 @@ pub(crate) fn own_status(seen: &Seen) -> Status {
     }
 }
 
-/// Whether the ring has members beside this one.
-fn has_others(seen: &Seen, own: &MemberId) -> bool {
-    seen.borrow().as_ref().is_some_and(|view| view.ring.members().iter().any(|member| member.id != *own))
+/// The membership, where it has others than this process.
+fn others(seen: &Seen, own: &MemberId) -> Option<Arc<discovery::View>> {
+    seen.borrow().clone().filter(|view| view.ring.members().iter().any(|member| member.id != *own))
 }
 
 /// Why there is no ring yet, if there is none.

@@ -1,10 +1,12 @@
 //! The apis over gRPC, server and client: the only file, with `wire`, that names the generated types.
 
+mod bequest;
 mod client;
 mod peer;
 mod query;
 mod ingest;
 
+pub use bequest::bequeath;
 pub use client::{connect, connect_lazily, identify};
 pub use ingest::{IngestApi, StreamError, UpdateStream};
 pub use peer::follow_peers;

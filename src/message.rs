@@ -2,7 +2,7 @@
 //!
 //! `wire` translates these to and from protobuf; the simulation passes them through that same translation.
 
-use crate::model::{Gen, Millis, Nanos, NodeId, RingId, ServiceId, Subject};
+use crate::model::{Gen, Millis, Nanos, NodeId, RingId, ServiceId, Subject, TaskId, Values};
 use std::sync::Arc;
 
 /// A key's short name on one stream.
@@ -157,4 +157,41 @@ pub struct Batch {
     pub unread: Vec<Unread>,
     /// Keys read before this round.
     pub aged: Vec<Aged>,
+}
+
+/// Older points of tasks of one node, from a process that leaves to one that has the tasks from then on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bequest {
+    /// The node.
+    pub node_id: NodeId,
+    /// The epoch of its shipper that all of this is of.
+    pub epoch: u64,
+    /// The rounds in which the node was read, on its shipper's clock, oldest first.
+    pub rounds: Vec<Nanos>,
+    /// What was read of its tasks.
+    pub tasks: Vec<BequeathedTask>,
+}
+
+/// What was read of a task, along the rounds of its node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BequeathedTask {
+    /// The task.
+    pub task_id: TaskId,
+    /// With the next: its incarnation.
+    pub container_id: Arc<str>,
+    /// When that started, on the node's wall clock.
+    pub started_at: Millis,
+    /// Oldest first.
+    pub runs: Vec<Run>,
+}
+
+/// What was read from a round on, until the next run begins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// That round.
+    pub from: Nanos,
+    /// When it was read: in that round, or before it where the engine is asked beside the rounds.
+    pub read_at: Nanos,
+    /// What points show of it; `None`: it was not read.
+    pub values: Option<Values>,
 }

@@ -4,6 +4,7 @@
 //! message that lacks what it must have. It deliberately holds no state.
 
 mod answer;
+mod bequest;
 mod families;
 mod swarm;
 mod texts;

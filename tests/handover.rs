@@ -16,3 +16,5 @@ mod faults;
 mod fixture;
 #[path = "handover/machine.rs"]
 mod machine;
+#[path = "handover/points.rs"]
+mod points;

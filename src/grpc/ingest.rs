@@ -1,5 +1,6 @@
 //! UpdateStats: the collector's side of a stream (server), and the shipper's (client).
 
+use super::bequest;
 use super::client::innermost;
 use crate::aggregate::{BatchError, HelloError, Stored, StreamId};
 use crate::collector::{Collector, NotAdmitted};
@@ -52,6 +53,14 @@ impl pb::ingest_server::Ingest for IngestApi {
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+
+    async fn bequeath(
+        &self,
+        request: Request<Streaming<pb::Bequest>>,
+    ) -> Result<Response<pb::BequeathResponse>, Status> {
+        let tasks = bequest::inherit(&self.0, request.into_inner()).await?;
+        Ok(Response::new(pb::BequeathResponse { tasks }))
     }
 }
 
@@ -207,7 +216,7 @@ fn unread(collector: &Collector, status: &Status) -> StreamEnd {
     }
 }
 
-fn refusal(why: NotAdmitted) -> Status {
+pub(super) fn refusal(why: NotAdmitted) -> Status {
     match why {
         NotAdmitted::Leaving => Status::unavailable("this collector is leaving"),
         NotAdmitted::TooMany(max) => {

@@ -252,6 +252,7 @@ metrics! {
         foreign_reports: IntCounter, "foreign_reports_total" "Streams ended because they spoke of another node";
         streams_ended: Each<StreamEnd>, "streams_ended_total" "Streams of shippers that ended, by reason";
         samples: IntCounter, "samples_total" "Task samples taken in";
+        tasks_inherited: IntCounter, "tasks_inherited_total" "Tasks whose older points a collector that left gave to this one";
         batch_seconds: Counter, "batch_seconds_total" "Time that batches held the figures";
         advised_factor: Gauge, "advised_interval_factor" "By how much shippers are advised to lengthen their intervals; up to 1 is no advice";
         bytes_received: IntCounter, "received_bytes_total" "Bytes of batches received";

@@ -483,6 +483,13 @@ impl pb::ingest_server::Ingest for Advising {
         });
         Ok(tonic::Response::new(tokio_stream::wrappers::ReceiverStream::new(stream)))
     }
+
+    async fn bequeath(
+        &self,
+        _: tonic::Request<tonic::Streaming<pb::Bequest>>,
+    ) -> Result<tonic::Response<pb::BequeathResponse>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not here"))
+    }
 }
 
 #[tokio::test]

@@ -141,6 +141,48 @@ async fn a_collector_hands_over_before_it_leaves_and_answers_meanwhile() {
     assert_eq!(series(shipper.metrics, late).await, None);
 }
 
+/// The oldest and newest point of each task that one member has itself, in seconds before now, and how many there are.
+async fn points(member: &Daemon) -> Vec<(String, f64, usize)> {
+    let json = get(member.api, "/v1/tasks?points=100&scope=local&stats=docker").await.json();
+    let of = |task: &serde_json::Value| {
+        let points = task["points"].as_array().unwrap();
+        let oldest = points.iter().map(|point| point["seconds_before"].as_f64().unwrap()).fold(0.0, f64::max);
+        (task["id"].as_str().unwrap().to_owned(), oldest + task["age_seconds"].as_f64().unwrap(), points.len())
+    };
+    json["tasks"].as_array().unwrap().iter().map(of).collect()
+}
+
+#[tokio::test]
+async fn where_the_only_copy_leaves_the_next_one_has_the_older_points() {
+    const N: usize = 16;
+    let (mut daemons, members) = ring(2, "points: 100\n").await;
+    let engine = FakeEngine::start(many(N));
+    let list: Vec<_> = members.iter().map(|(id, addr)| format!("{{id: {id}, addr: '{addr}'}}")).collect();
+    let config = format!("interval: 200ms\ntakeover_after: 1500ms\nmembers: {{static: [{}]}}", list.join(", "));
+    let _shipper = Daemon::shipper(&engine.socket, &config).await;
+    until("all have points of three seconds", async || {
+        let (one, two) = (points(&daemons[0]).await, points(&daemons[1]).await);
+        !two.is_empty() && one.len() + two.len() == N && one.iter().chain(&two).all(|(_, oldest, _)| *oldest > 3.0)
+    })
+    .await;
+    let moved: Vec<_> = points(&daemons[0]).await.into_iter().map(|(id, ..)| id).collect();
+    assert!(!moved.is_empty());
+    let told = Instant::now();
+    daemons[0].signal(Signal::TERM);
+    let (status, said) = daemons[0].ended(Duration::from_secs(8)).await;
+    assert_eq!(status.code(), Some(0), "{said}");
+    let since = told.elapsed().as_secs_f64();
+    let (there, taken) = (points(&daemons[1]).await, "swarmstats_collector_tasks_inherited_total");
+    assert_eq!(there.len(), N);
+    let most = there.iter().map(|(.., n)| *n).max().unwrap();
+    for (id, oldest, n) in &there {
+        assert!(*oldest > since + 2.5, "{id} is known for {oldest} s only: {said}");
+        // Of rounds that one of them was not told of there is none.
+        assert!(n + 3 >= most, "{id} has {n} points, another {most}");
+    }
+    assert_eq!(series(daemons[1].metrics, taken).await, Some(moved.len() as f64), "{said}");
+}
+
 #[tokio::test]
 async fn bye_says_what_was_scraped_to_every_stream_and_no_scrape_follows() {
     let (mut daemons, members) = ring(2, "").await;

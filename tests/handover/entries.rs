@@ -9,15 +9,6 @@ use swarmstats::outbox::{Ended, Outbox, Reading};
 use swarmstats::stat::{CPU, EXIT_CODE, PAUSED};
 use swarmstats::view::{Ask, Selector};
 
-/// Two collectors, the owner of task t1 first.
-fn with_owner() -> (Swarm, [swarmstats::model::MemberId; 2], std::sync::Arc<TaskMeta>) {
-    let (mut swarm, burn) = (Swarm::new(&["a", "b"]), task("t1", "burn", 1));
-    swarm.round(vec![cpu(&burn, 100)]);
-    let [a, b] = [member("a"), member("b")];
-    let pair = if swarm.task(&a, "t1").is_some() { [a, b] } else { [b, a] };
-    (swarm, pair, burn)
-}
-
 #[test]
 fn a_moved_key_is_stale_at_once_and_forgotten_when_its_new_owner_has_it() {
     let (mut swarm, [old, new], burn) = with_owner();
@@ -332,39 +323,6 @@ fn tasks_beyond_the_bound_are_refused() {
     let refused = swarm.collectors.get_mut(&a).unwrap().batch(&stream, &batch, swarm.now);
     assert!(matches!(refused, Err(BatchError::Full(_))), "{refused:?}");
     assert_eq!(swarm.collectors[&a].sizes().tasks, 0);
-}
-
-#[test]
-fn a_point_is_there_for_every_round_in_which_a_task_was_read_and_for_no_other() {
-    let (mut swarm, [owner, other], burn) = with_owner();
-    let points = |swarm: &Swarm, of: &swarmstats::model::MemberId| -> Vec<_> {
-        let ask = Ask { points: 9, ..Ask::of(vec![Selector::everything()]) };
-        let held = swarm.collectors[of].hold(&ask, swarm.now).tasks.remove(0);
-        held.points.iter().map(|point| (point.monotonic / SECOND, point.values.get(CPU).unwrap())).collect()
-    };
-    assert_eq!(points(&swarm, &owner), [(11, 100)]);
-    swarm.round(vec![cpu(&burn, 100)]);
-    assert_eq!(points(&swarm, &owner), [(11, 100), (12, 100)], "it idled, but it was there");
-    swarm.round(vec![unread(&burn)]);
-    swarm.round(vec![cpu(&burn, 100)]);
-    assert_eq!(points(&swarm, &owner), [(12, 100), (14, 100)], "of three rounds it was not read in one");
-    // Its owner is not told of a round: nothing is made up.
-    swarm.observe(vec![cpu(&burn, 100)], vec![]);
-    swarm.round(vec![cpu(&burn, 130)]);
-    assert_eq!(points(&swarm, &owner), [(14, 100), (16, 130)]);
-    // A stream that begins anew has seen nothing meanwhile.
-    swarm.cut(&owner);
-    swarm.observe(vec![cpu(&burn, 130)], vec![]);
-    swarm.open(&owner).unwrap();
-    swarm.round(vec![cpu(&burn, 130)]);
-    assert_eq!(points(&swarm, &owner), [(14, 100), (16, 130), (18, 130)]);
-    // Elsewhere it is not read here.
-    swarm.outbox.set_ring(ring(&[other.as_str()]));
-    swarm.observe(vec![cpu(&burn, 140)], vec![]);
-    swarm.tell_one(&owner);
-    swarm.observe(vec![cpu(&burn, 150)], vec![]);
-    swarm.tell_one(&owner);
-    assert_eq!(points(&swarm, &owner), [(18, 130)]);
 }
 
 #[test]

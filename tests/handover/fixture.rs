@@ -58,7 +58,11 @@ pub(crate) fn process(id: &str, gen_: u64, now: Nanos) -> Aggregate {
 }
 
 pub(crate) fn process_of(id: &str, gen_: u64, now: Nanos, replicas: u8) -> Aggregate {
-    let cfg = AggregateConfig {
+    Aggregate::new(config_of(id, gen_, replicas), ring(&[id]).id(), now)
+}
+
+pub(crate) fn config_of(id: &str, gen_: u64, replicas: u8) -> AggregateConfig {
+    AggregateConfig {
         member: member(id),
         gen_: Gen(gen_),
         replicas: replicas.into(),
@@ -69,8 +73,7 @@ pub(crate) fn process_of(id: &str, gen_: u64, now: Nanos, replicas: u8) -> Aggre
         max_round_trip: SECOND,
         max_tasks: 100,
         max_nodes: 10,
-    };
-    Aggregate::new(cfg, ring(&[id]).id(), now)
+    }
 }
 
 /// A task that started so many seconds after the shipper (or before it).
@@ -238,4 +241,13 @@ impl Swarm {
 
 fn of_cpu(amounts: &BTreeMap<ServiceId, Values>, of: &str) -> u64 {
     amounts.get(&service(of)).map_or(0, |values| values.or_zero(CPU))
+}
+
+/// Two collectors, the owner of task t1 first.
+pub(crate) fn with_owner() -> (Swarm, [MemberId; 2], Arc<TaskMeta>) {
+    let (mut swarm, burn) = (Swarm::new(&["a", "b"]), task("t1", "burn", 1));
+    swarm.round(vec![cpu(&burn, 100)]);
+    let [a, b] = [member("a"), member("b")];
+    let pair = if swarm.task(&a, "t1").is_some() { [a, b] } else { [b, a] };
+    (swarm, pair, burn)
 }

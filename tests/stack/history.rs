@@ -47,20 +47,14 @@ impl Histories {
         whole.then(|| Histories { tasks: read.into_keys().collect(), n_asked: 0, widest: 0.0 })
     }
 
-    /// Asks a router anew: each task that was there from the beginning has all points, but for those that are `forgotten`
-    /// (all copies of which left at once), and none has a hole.
-    pub(crate) fn ask(&mut self, lab: &Lab, forgotten: &dyn Fn(&str) -> bool) {
+    /// Asks a router anew: each task that was there from the beginning has all points, and none has a hole.
+    pub(crate) fn ask(&mut self, lab: &Lab) {
         let router = self.n_asked % lab.routers().len();
         self.n_asked += 1;
         let read = read(lab, router);
         for id in &self.tasks {
             let Some(task) = read.get(id) else { panic!("router {}: {id} is not there", router + 1) };
-            assert!(
-                task.at.len() > N || forgotten(id),
-                "router {}: {id} has {} of {N} points",
-                router + 1,
-                task.at.len()
-            );
+            assert!(task.at.len() > N, "router {}: {id} has {} of {N} points", router + 1, task.at.len());
             // A node's rounds are what any of its tasks was read in: a machine that is too busy to read has none.
             let others = || read.values().filter(|other| other.node == task.node).flat_map(|other| &other.at);
             for pair in task.at.windows(2).filter(|pair| pair[1] - pair[0] > WIDEST) {
