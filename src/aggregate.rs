@@ -211,6 +211,11 @@ impl Aggregate {
         }
     }
 
+    /// The shippers with a stream here that see another ring.
+    pub fn elsewhere(&self) -> usize {
+        self.nodes.values().filter(|node| node.open && node.ring_id.contradicts(self.ring_id)).count()
+    }
+
     /// What is said of a stream's batches so far, in answer to each of them.
     fn ack(&self, node: &Node, n: u64, now: Nanos) -> Ack {
         Ack {

@@ -317,9 +317,9 @@ impl Collector {
 
     /// How this collector is, and how much it carries; without its time.
     pub fn standing(&self) -> Standing {
-        let (sizes, emitted, live) = {
-            let aggregate = self.aggregate();
-            (aggregate.sizes(), aggregate.emitted_tasks(clock::boottime()), aggregate.live_tasks())
+        let (sizes, emitted, live, elsewhere) = {
+            let (aggregate, now) = (self.aggregate(), clock::boottime());
+            (aggregate.sizes(), aggregate.emitted_tasks(now), aggregate.live_tasks(), aggregate.elsewhere())
         };
         let samples = self.0.metrics.samples.get();
         Standing {
@@ -327,6 +327,7 @@ impl Collector {
             tasks: live as u64,
             emitted: emitted as u64,
             rows: sizes.rows as u64,
+            elsewhere: elsewhere as u64,
             samples,
             recent: self.recent().since(clock::boottime(), samples),
             uptime: 0,

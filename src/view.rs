@@ -334,6 +334,8 @@ pub struct Standing {
     pub emitted: u64,
     /// Rows held.
     pub rows: u64,
+    /// Shippers with a stream to it that see another ring.
+    pub elsewhere: u64,
     /// Task samples taken in since it began.
     pub samples: u64,
     /// Of those, the ones of the last minute or so, and how long that was exactly; 0 where it has not been looked at.

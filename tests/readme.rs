@@ -6,7 +6,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The lines of all `sh` blocks.
@@ -37,12 +37,14 @@ fn every_command_of_the_readme_does_what_it_says() {
     let shown = watch_table(&mut dev);
     let ran = shown.and_then(|()| meanwhile.iter().try_for_each(|line| run(line)));
     // Ended as Ctrl-C does, whatever happened before.
-    let pid = dev.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     let began = Instant::now();
-    let status = dev.wait().unwrap();
-    println!("./dev run ended with {status} after {:?}", began.elapsed());
+    let ended = end(&mut dev, "-INT");
+    println!("./dev run ended with {ended:?} after {:?}", began.elapsed());
+    if ended.is_none() {
+        end(&mut dev, "-TERM");
+    }
     ran.unwrap();
+    assert!(ended.is_some(), "./dev run goes on after SIGINT: it must not be ignored where this test is started");
     assert!(!Path::new("target/run/collectord.pid").exists(), "./dev run left its collectord's pid file behind");
 }
 
@@ -67,6 +69,20 @@ fn watch_table(dev: &mut std::process::Child) -> Result<(), String> {
     });
     told.recv_timeout(deadline - Instant::now())
         .map_err(|_| "./dev run showed no table with a fresh task".to_string())?
+}
+
+/// The status with which it ends of a signal, within a minute.
+fn end(dev: &mut std::process::Child, signal: &str) -> Option<ExitStatus> {
+    let pid = dev.id().to_string();
+    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < deadline {
+        if let Some(status) = dev.try_wait().unwrap() {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    None
 }
 
 fn run(line: &str) -> Result<(), String> {

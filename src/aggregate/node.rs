@@ -3,7 +3,7 @@
 use super::history::{History, Rounds};
 use crate::codec::{Layout, Packed};
 use crate::message::{Handle, Hello};
-use crate::model::{Counts, Millis, Nanos, NodeMeta, RowMeta, ServiceId, TaskMeta, Values, Version};
+use crate::model::{Counts, Millis, Nanos, NodeMeta, RingId, RowMeta, ServiceId, TaskMeta, Values, Version};
 use crate::rules::{Rule, holds};
 use crate::view::Previous;
 use std::collections::BTreeSet;
@@ -95,6 +95,8 @@ pub(super) struct Node {
     pub(super) nonce: u64,
     /// Its connection stands, and its entries were not forgotten.
     pub(super) open: bool,
+    /// The shipper's ring, as last told.
+    pub(super) ring_id: RingId,
     pub(super) lease: Nanos,
     pub(super) interval: Nanos,
     /// The time between its rounds: the interval, or longer by advice.
@@ -138,6 +140,7 @@ impl Node {
             k: 0,
             nonce: 0,
             open: false,
+            ring_id: RingId::default(),
             lease: 0,
             interval: 0,
             pace: 0,
@@ -213,7 +216,7 @@ impl Node {
         }
         (self.epoch, self.k, self.nonce, self.open) = (hello.epoch, hello.k, hello.nonce, true);
         (self.lease, self.interval) = (nanos(hello.lease), nanos(hello.interval));
-        self.pace = self.interval;
+        (self.pace, self.ring_id) = (self.interval, hello.ring_id);
         (self.layout, self.chain, self.token) = (layout, hello.k, None);
         self.heard = now;
     }

@@ -27,6 +27,7 @@ impl Aggregate {
             return Err(BatchError::Forgotten(stream.node.to_string()));
         }
         node.heard = now;
+        node.ring_id = batch.ring_id;
         let other_ring = self.ring_id.contradicts(batch.ring_id);
         if batch.n <= node.stored && holds(Rule::Numbers) {
             let ack = self.ack(&self.nodes[&stream.node], batch.n, now);

@@ -36,7 +36,7 @@ Exit status:
   0   told, and all members answer and agree (of diff: no difference)
   1   no router there, or no answer that could be used
   2   no such task, service, node or member
-  3   told, but a member does not answer or sees another ring
+  3   told, but a member does not answer, or it or a shipper sees another ring
   64  the command line was not understood";
 
 #[derive(Args)]

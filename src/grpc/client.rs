@@ -73,6 +73,7 @@ pub(super) async fn identify_by(channel: Channel) -> Result<Identity, String> {
             tasks: answer.tasks,
             emitted: answer.emitted_tasks,
             rows: answer.rows,
+            elsewhere: answer.shippers_elsewhere,
             samples: answer.samples,
             recent: (answer.recent_samples, answer.recent_ms),
             uptime: answer.uptime_ms,

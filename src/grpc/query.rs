@@ -159,6 +159,7 @@ impl pb::query_server::Query for QueryApi {
             uptime_ms: own.standing.uptime,
             recent_samples: own.standing.recent.0,
             recent_ms: own.standing.recent.1,
+            shippers_elsewhere: own.standing.elsewhere,
         }))
     }
 

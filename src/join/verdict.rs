@@ -265,21 +265,20 @@ impl<'a> Verdict<'a> {
                 age => {
                     let node = silent_node.map(|(id, _)| BTreeSet::from([id])).unwrap_or_default();
                     let why = if node.is_empty() { self.why(age) } else { self.why_tasks(&node) };
-                    let begun = |member: &MemberId| format!("member {member} has just begun");
-                    let why = [why].into_iter().chain(self.young.iter().take(NAMED).map(begun));
-                    self.lacks(what, why.collect::<Vec<_>>().join("; "));
+                    self.lacks(what, [why].into_iter().chain(self.begun()).collect::<Vec<_>>().join("; "));
                 }
             }
         }
     }
 
-    /// Where R or more members are silent there may be what nobody remembers: what a name means, which tasks have a label,
-    /// and all that a member holds which this router never heard.
+    /// Where R or more members are silent or have just begun there may be what nobody remembers: what a name means, which
+    /// tasks have a label, and all that a silent member holds which this router never heard.
     fn what_nobody_knows(&mut self) {
-        if self.silent.is_empty() || self.silent.len() < self.join.bounds.replicas {
+        let hiding = self.silent.len() + self.young.len();
+        if hiding == 0 || hiding < self.join.bounds.replicas {
             return;
         }
-        let why = self.why(None);
+        let why = self.silence().into_iter().chain(self.begun()).collect::<Vec<_>>().join("; ");
         for choice in self.choices.iter().filter(|choice| choice.selector.task.is_none()) {
             let selector = choice.selector;
             for (name, value) in &selector.labels {
@@ -298,7 +297,7 @@ impl<'a> Verdict<'a> {
                 self.lacks(format!("node {text}"), why.clone());
             }
         }
-        if self.choices.iter().any(|choice| choice.selector.task.is_none()) {
+        if self.silent.len() >= self.join.bounds.replicas && self.wide().next().is_some() {
             for (member, why) in self.silent {
                 let since = match self.join.members.contains_key(member) {
                     false => "nor ever since this router started",
@@ -355,6 +354,10 @@ impl<'a> Verdict<'a> {
             why.push("no member that answered has their newest sample".into());
         }
         why.join("; ")
+    }
+
+    fn begun(&self) -> impl Iterator<Item = String> + use<'a> {
+        self.read.young.iter().take(NAMED).map(|member| format!("member {member} has just begun"))
     }
 
     fn silence(&self) -> Option<String> {

@@ -110,6 +110,7 @@ fn says(json: &mut Writer, live: &Live) {
     json.key("tasks").number(Some(standing.tasks));
     json.key("emitted_tasks").number(Some(standing.emitted));
     json.key("rows").number(Some(standing.rows));
+    json.key("shippers_elsewhere").number(Some(standing.elsewhere));
     json.key("samples_total").number(Some(standing.samples));
     let (recent, over) = standing.recent;
     json.key("samples_per_second").decimal((recent * 1_000_000).checked_div(over), 3);

@@ -3,7 +3,7 @@
 
 use crate::rig::{Daemon, Folder, free_address, get, until};
 use crate::scripted::{Scripted, figures};
-use crate::subscribe::ring;
+use crate::subscribe::{knows_a_ring, ring};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -20,6 +20,28 @@ fn ask(router: &Daemon, words: &[&str]) -> (i32, String, String) {
 fn json(router: &Daemon, words: &[&str]) -> Value {
     let (_, out, err) = ask(router, &[words, &["--format", "json"]].concat());
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shipper_that_sees_another_ring_is_said_of_the_members_it_tells() {
+    let (daemons, members) = ring(2, "").await;
+    let mut shippers = [Scripted::new("node-1", &members), Scripted::new("node-2", &members[..1])];
+    for shipper in &mut shippers {
+        let id = format!("task-of-{}", shipper.node);
+        shipper.run("web", &id, figures(1, 1));
+        shipper.settle().await;
+    }
+    let (code, table, _) = ask(&daemons[1], &[]);
+    assert_eq!(code, 3, "{table}");
+    assert!(
+        table.contains("member c1 is told by shippers that see another ring (1): `doctor` names them\n"),
+        "{table}"
+    );
+    assert!(!table.contains("member c2 is told") && !table.contains("all members agree"), "{table}");
+    shippers[1].set_members(&members);
+    shippers[1].settle().await;
+    let (code, table, _) = ask(&daemons[1], &[]);
+    assert!(code == 0 && table.contains("all members agree"), "{table}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,8 +115,9 @@ async fn a_member_that_is_somebody_else_is_told_by_ring_and_diff() {
     let list = folder.write("m.yaml", &format!("- {{id: c1, addr: '{one}'}}\n- {{id: c2, addr: '{two}'}}\n"));
     let config = format!("members: {{file: '{}'}}", list.display());
     let first = Daemon::collectord_at("c1", one, &config).await;
-    let _false = Daemon::collectord_at("c1", two, &config).await;
-    until("the list is read", async || get(one, "/v1/ring").await.status == 200).await;
+    let other = Daemon::collectord_at("c1", two, &config).await;
+    knows_a_ring(&first).await;
+    knows_a_ring(&other).await;
     for words in [&[][..], &["diff"], &["diff", "c1", "c2"]] {
         let (code, told, error) = ask(&first, words);
         assert!(code == 3 && told.contains("at its address answers member c1"), "{words:?}: {code} {told}{error}");
@@ -109,6 +132,8 @@ async fn a_plan_comes_true_and_views_that_differ_are_told() {
     let first = Daemon::collectord_at("c1", one, &format!("members: {{file: '{}'}}", path.display())).await;
     let both = folder.write("both.yaml", &(alone.clone() + &other));
     let second = Daemon::collectord_at("c2", two, &format!("members: {{file: '{}'}}", both.display())).await;
+    knows_a_ring(&first).await;
+    knows_a_ring(&second).await;
     let plan = json(&first, &["plan", "+c2"])["plan"].clone();
     assert_eq!((&plan["members"], &plan["ideal_primary_shards"]), (&2.into(), &8192.into()), "{plan}");
     let (code, table, _) = ask(&first, &["plan", "+1"]);

@@ -1,7 +1,7 @@
 //! GetStats through a router of three members.
 
 use crate::peers::{Raw, block, first_batch, intro};
-use crate::rig::{Daemon, free_address, member, series};
+use crate::rig::{Daemon, free_address, get, member, series, until};
 use crate::scripted::{Scripted, address, figures};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -23,7 +23,15 @@ pub(crate) async fn ring(n: usize, more: &str) -> (Vec<Daemon>, Vec<(&'static st
     for (id, api) in &members {
         daemons.push(Daemon::collectord_at(id, *api, &more).await);
     }
+    for daemon in &daemons {
+        knows_a_ring(daemon).await;
+    }
     (daemons, members)
+}
+
+/// It answers a moment before it has made its ring.
+pub(crate) async fn knows_a_ring(daemon: &Daemon) {
+    until("it knows a ring", async || get(daemon.api, "/v1/ring").await.status == 200).await;
 }
 
 struct Subscriber {

@@ -513,3 +513,23 @@ fn a_single_task_is_not_unknown_while_a_member_that_began_anew_may_not_have_been
     });
     assert!(read_once(all_young, &ask).complete);
 }
+
+/// As above, of what a name means: with one copy, the only member that knows a service began anew.
+#[test]
+fn a_name_is_not_unknown_while_members_that_began_anew_may_not_have_been_told_what_it_means() {
+    let (ask, mut join) = (service("new"), Join::new(Bounds::default()));
+    let report = join.read(twelve(), &ask, NOW);
+    assert!(report.complete && report.tasks.is_empty(), "nobody has it, and nobody hides anything: {report:?}");
+    let begun = with(twelve(), |answers| {
+        let first = answers[0].1.as_mut().unwrap();
+        (first.gen_, first.young) = (swarmstats::model::Gen(2), true);
+    });
+    let report = join.read(begun.clone(), &ask, NOW + SECOND);
+    assert_eq!(missing(&report), [("service new", "member c1 has just begun")]);
+    // What rows tell of is counted, as ever.
+    assert!(join.read(begun.clone(), &service("burn"), NOW + 2 * SECOND).complete);
+    // With two copies the other one would be there.
+    let mut join = Join::new(Bounds { replicas: 2, ..Bounds::default() });
+    join.read(twelve(), &ask, NOW);
+    assert!(join.read(begun, &ask, NOW + SECOND).complete);
+}

@@ -32,6 +32,7 @@ pub(super) struct Member {
     ring_id: Option<String>,
     tasks: Option<u64>,
     emitted_tasks: Option<u64>,
+    shippers_elsewhere: Option<u64>,
     samples_per_second: Option<f64>,
     uptime_seconds: Option<f64>,
 }
@@ -102,6 +103,9 @@ impl Ring {
             } else if member.ring_id.as_ref().is_some_and(|ring| *ring != self.ring_id) {
                 let theirs = member.ring_id.as_deref().unwrap_or_default();
                 told.push(format!("member {} sees another ring, {theirs}: see `ring diff {}`", member.id, member.id));
+            } else if let Some(n) = member.shippers_elsewhere.filter(|n| *n > 0) {
+                let id = &member.id;
+                told.push(format!("member {id} is told by shippers that see another ring ({n}): `doctor` names them"));
             }
         }
         if let Some(trouble) = &self.trouble {
