@@ -101,10 +101,14 @@ impl Daemon {
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
-        // It stops when one of its threads is next scheduled; until then the others answer.
-        let stat = format!("/proc/{}/stat", self.child.id());
-        let state = || std::fs::read_to_string(&stat).unwrap().rsplit(')').next().unwrap().trim_start().to_owned();
-        while signal == rustix::process::Signal::STOP && !state().starts_with('T') {
+        // A thread stops when it is next scheduled; until then it answers.
+        let threads = || std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            // One that ended meanwhile answers nothing.
+            let stat = std::fs::read_to_string(thread.unwrap().path().join("stat"));
+            stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
+        };
+        while signal == rustix::process::Signal::STOP && !threads().all(stopped) {
             std::thread::yield_now();
         }
     }

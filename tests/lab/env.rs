@@ -133,11 +133,26 @@ pub(crate) fn output(mut command: Command) -> String {
     out.into_owned()
 }
 
-/// Sends a signal, as `KILL` or `STOP`, to a process by its id.
+/// Sends a signal, as `KILL` or `STOP`, to a process by its id; it has stopped when this returns.
 pub(crate) fn signal(pid: u32, signal: &str) {
     let mut kill = Command::new("kill");
     kill.arg(format!("-{signal}")).arg(pid.to_string());
     output(kill);
+    // A thread stops when it is next scheduled; until then it answers.
+    let began = Instant::now();
+    while signal == "STOP" && !threads(pid).all(|state| state == 'T') {
+        assert!(began.elapsed() < Duration::from_secs(10), "process {pid} does not stop");
+        std::thread::yield_now();
+    }
+}
+
+/// The states of a process's threads.
+fn threads(pid: u32) -> impl Iterator<Item = char> {
+    let state = |stat: String| stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    let stats =
+        std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|thread| thread.unwrap().path().join("stat"));
+    // One that ended meanwhile answers nothing.
+    stats.filter_map(move |stat| state(std::fs::read_to_string(stat).ok()?))
 }
 
 /// A process of a test's own: ends with it.
