@@ -131,6 +131,8 @@ pub struct Aggregate {
     /// When amounts were last scraped, or first handed over.
     scraped: Nanos,
     began: Nanos,
+    /// When a newer epoch last voided tasks that its first batch did not bring again.
+    forgot: Option<Nanos>,
 }
 
 impl Aggregate {
@@ -151,6 +153,7 @@ impl Aggregate {
             decoded: Decoded::default(),
             scraped: now,
             began: now,
+            forgot: None,
         }
     }
 

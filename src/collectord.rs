@@ -323,6 +323,7 @@ impl Store for Own {
                 gen_: self.gen_,
                 ring_id: self.seen.borrow().as_ref().map_or_else(RingId::default, |found| found.ring.id()),
                 young: false,
+                forgot: false,
                 tasks: Vec::new(),
                 rows: Vec::new(),
                 nodes: Vec::new(),

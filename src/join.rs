@@ -104,11 +104,12 @@ impl Join {
         }
         self.learn(answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()), now);
         let mut silent = BTreeMap::new();
-        let (mut holdings, mut young) = (Vec::new(), BTreeSet::new());
+        let (mut holdings, mut young, mut forgot) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for (member, answer) in answers {
             match answer {
                 Ok(holding) => {
-                    young.extend(holding.young.then_some(member));
+                    young.extend(holding.young.then(|| member.clone()));
+                    forgot.extend(holding.forgot.then_some(member));
                     holdings.push(holding);
                 }
                 Err(why) => {
@@ -118,7 +119,10 @@ impl Join {
             }
         }
         // Where a whole tier begins, nothing was forgotten.
-        young.retain(|member| !silent.is_empty() || self.members.get(member).is_some_and(|heard| heard.again));
+        young.retain(|member: &MemberId| {
+            !silent.is_empty() || self.members.get(member).is_some_and(|heard| heard.again)
+        });
+        young.append(&mut forgot);
         let told = Told::of(holdings.iter_mut(), |node| self.nodes.contains_key(node));
         let mut tasks = BTreeMap::new();
         for task in holdings.into_iter().flat_map(|holding| holding.tasks) {

@@ -98,6 +98,7 @@ impl Store for Current {
                 gen_: self.gen_,
                 ring_id: RingId::default(),
                 young: false,
+                forgot: false,
                 tasks: Vec::new(),
                 rows: Vec::new(),
                 nodes: Vec::new(),

@@ -355,6 +355,8 @@ pub struct Holding {
     pub ring_id: RingId,
     /// It began so recently that shippers may not have told it all it owns.
     pub young: bool,
+    /// A shipper began anew so recently that tasks which that voided here may not be told to their owners yet.
+    pub forgot: bool,
     /// Matching tasks.
     pub tasks: Vec<TaskView>,
     /// Matching rows.

@@ -29,6 +29,7 @@ impl Aggregate {
             gen_: self.cfg.gen_,
             ring_id: self.ring_id,
             young: now.saturating_sub(self.began) < YOUNG,
+            forgot: self.forgot.is_some_and(|at| now.saturating_sub(at) < YOUNG),
             tasks: live.chain(ended).collect(),
             rows: rows.filter_map(|row| self.row_view(row, now)).collect(),
             nodes: self.nodes.values().filter_map(|node| self.node_view(node, now)).collect(),

@@ -6,7 +6,7 @@ use super::outcome::{BatchError, Stored};
 use super::{Aggregate, EndedTask, StreamId, end_stream};
 use crate::codec::{self, Baseline, Decoded, Packed};
 use crate::message::{Batch, Handle, Intro};
-use crate::model::{Counts, Millis, Nanos, RowMeta, Subject, TaskMeta, Values, Version};
+use crate::model::{Counts, Millis, Nanos, RowMeta, Subject, TaskId, TaskMeta, Values, Version};
 use crate::rules::{Rule, holds};
 use crate::view::Previous;
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,7 +120,7 @@ impl Aggregate {
     }
 
     fn apply(&mut self, stream: &StreamId, batch: &Batch, decoded: &Decoded, now: Nanos) {
-        self.void_older_epochs(stream);
+        let voided = self.void_older_epochs(stream);
         let aged = batch.aged.iter().map(|aged| (aged.handle, batch.monotonic.saturating_sub(aged.age)));
         let read_at: BTreeMap<Handle, Nanos> = aged.collect();
         let read = |handle: Handle| read_at.get(&handle).copied().unwrap_or(batch.monotonic);
@@ -132,6 +132,10 @@ impl Aggregate {
         }
         for intro in &batch.intros {
             self.introduce(stream, intro, (batch.q, read(intro.handle)), now);
+        }
+        // Whoever else had them may have forgotten them, too, and their next owner may not be told yet.
+        if voided.iter().any(|task| !self.by_task.contains_key(task)) {
+            self.forgot = Some(now);
         }
         for change in decoded.changes.iter().filter(is_new) {
             self.change(stream, batch, decoded, change, (read(change.handle), now));
@@ -159,19 +163,22 @@ impl Aggregate {
         node.chain = codec::chain(node.chain, batch.n, &batch.block);
     }
 
-    /// LEDGER 2: a newer epoch of a node voids all its older rows and tasks.
-    fn void_older_epochs(&mut self, stream: &StreamId) {
+    /// LEDGER 2: a newer epoch of a node voids all its older rows and tasks; which tasks those were.
+    fn void_older_epochs(&mut self, stream: &StreamId) -> Vec<TaskId> {
         let node = &self.nodes[&stream.node];
         if node.version.epoch == stream.epoch {
-            return;
+            return Vec::new();
         }
         let (tasks, rows) = (node.tasks.clone(), node.rows.clone());
+        let held = tasks.iter().map(|at| &self.tasks[*at]).filter(|task| !task.hold.dropped);
+        let voided = held.map(|task| task.meta.task_id.clone()).collect();
         tasks.into_iter().for_each(|at| self.remove_task(at));
         rows.into_iter().for_each(|at| self.remove_row(at));
         if let Some(node) = self.nodes.get_mut(&stream.node) {
             (node.meta, node.hold, node.machine) = (None, Hold::default(), Machine::default());
             (node.monotonic, node.previous, node.rounds) = (0, 0, Rounds::default());
         }
+        voided
     }
 
     fn introduce(&mut self, stream: &StreamId, intro: &Intro, read: (u64, Nanos), now: Nanos) {

@@ -23,7 +23,7 @@ pub(super) struct Read<'a> {
     /// of them since.
     pub(super) void: &'a BTreeSet<TaskId>,
     pub(super) silent: &'a BTreeMap<MemberId, String>,
-    /// Members that answered and may not have been told yet what they own.
+    /// Members that answered and may not have been told yet what they own: they have just begun, or a shipper of theirs has.
     pub(super) young: &'a BTreeSet<MemberId>,
     pub(super) told: &'a Told,
     /// Of the tasks, those that Swarm disowns.
@@ -357,7 +357,11 @@ impl<'a> Verdict<'a> {
     }
 
     fn begun(&self) -> impl Iterator<Item = String> + use<'a> {
-        self.read.young.iter().take(NAMED).map(|member| format!("member {member} has just begun"))
+        self.read
+            .young
+            .iter()
+            .take(NAMED)
+            .map(|member| format!("member {member} may not have been told all it owns yet"))
     }
 
     fn silence(&self) -> Option<String> {

@@ -49,6 +49,7 @@ impl Outbox {
             gen_,
             ring_id: self.ring_id(),
             young: false,
+            forgot: false,
             tasks: books.tasks.values().filter(|task| asked(&|s| s.takes_task(&task.meta))).map(task).collect(),
             rows: books.rows.values().filter(|row| asked(&|s| s.takes_row(&row.meta))).map(row).collect(),
             nodes: vec![node],

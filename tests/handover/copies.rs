@@ -5,9 +5,12 @@ use crate::fixture::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use swarmstats::join::{Bounds, Join};
 use swarmstats::model::{Key, MemberId, NodeId, TaskMeta};
+use swarmstats::outbox::{Outbox, OutboxConfig};
 use swarmstats::shard::Ring;
 use swarmstats::stat::CPU;
+use swarmstats::view::{Ask, Selector};
 
 const IDS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const SERVICES: [&str; 3] = ["api", "db", "web"];
@@ -283,4 +286,42 @@ fn of_three_members_with_three_copies_one_drains() {
         trial.judge();
         assert_eq!(ledger(&trial), before);
     }
+}
+
+/// Found by a storm: of a task's two owners one was dead and the other one drained, and its shipper was restarted. The new
+/// one tells the drained owner nothing of it, and the reserve only from its second batch on, when it knows who drains.
+#[test]
+fn a_task_that_its_shipper_which_began_anew_has_told_nobody_of_yet_is_not_unknown() {
+    let ids = ["a", "b", "c"];
+    let (mut swarm, web, ring) = (Swarm::with_replicas(&ids, 2), task("t1", "web", 1), ring_of(&ids, 2));
+    let places: Vec<MemberId> = ring.owners_and_reserve(&Key::Task(web.task_id.clone())).cloned().collect();
+    let [drains, dead, reserve] = places.as_slice() else { panic!("{places:?}") };
+    let ask = Ask::of(vec![Selector { task: Some("t1".into()), ..Selector::default() }]);
+    let mut router = Join::new(Bounds { replicas: 2, ..Bounds::default() });
+    let mut read = |swarm: &Swarm| {
+        let answer = |id: &MemberId| match swarm.collectors.get(id) {
+            Some(collector) => (id.clone(), Ok(collector.hold(&ask, swarm.now))),
+            None => (id.clone(), Err("connection refused".to_owned())),
+        };
+        router.read(places.iter().map(answer).collect(), &ask, swarm.now)
+    };
+    (0..2).for_each(|_| swarm.round(vec![cpu(&web, 1)]));
+    swarm.cut(dead);
+    swarm.collectors.remove(dead);
+    swarm.collectors.get_mut(drains).unwrap().drain();
+    (0..4).for_each(|_| swarm.round(vec![cpu(&web, 2)]));
+    assert!(swarm.task(reserve, "t1").unwrap().fresh && read(&swarm).complete);
+
+    [drains, reserve].into_iter().for_each(|id| swarm.cut(id));
+    let began = OutboxConfig { started: STARTED + 60_000, started_monotonic: swarm.now, ..shipper_of("n1", 2) };
+    swarm.outbox = Outbox::new(began, ring);
+    let other = task("t2", "web", 1);
+    let readings = || vec![cpu(&web, 3), cpu(&other, 3)];
+    swarm.round(readings());
+    let knows = [drains, reserve].map(|id| swarm.task(id, "t1").is_some());
+    assert_eq!(knows, [false, false], "what this is about");
+    let report = read(&swarm);
+    assert!(!report.complete && report.missing[0].what == "task t1", "{report:?}");
+    swarm.round(readings());
+    assert!(read(&swarm).complete && swarm.task(reserve, "t1").unwrap().fresh);
 }

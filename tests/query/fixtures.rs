@@ -118,7 +118,17 @@ pub(crate) fn ended(task: TaskView) -> TaskView {
 }
 
 pub(crate) fn holding(of: &str, tasks: Vec<TaskView>, rows: Vec<RowView>, nodes: Vec<NodeView>) -> Holding {
-    Holding { member: member(of), gen_: Gen(1), ring_id: RingId(7), young: false, tasks, rows, nodes, swarm: None }
+    Holding {
+        member: member(of),
+        gen_: Gen(1),
+        ring_id: RingId(7),
+        young: false,
+        forgot: false,
+        tasks,
+        rows,
+        nodes,
+        swarm: None,
+    }
 }
 
 pub(crate) fn says(holding: Holding) -> (MemberId, Result<Holding, String>) {

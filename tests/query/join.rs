@@ -503,7 +503,7 @@ fn a_single_task_is_not_unknown_while_a_member_that_began_anew_may_not_have_been
         answers
     };
     let report = join.read(began_anew("c2"), &ask, NOW + SECOND);
-    let why = "member c2 did not answer (deadline 1 s); member c1 has just begun";
+    let why = "member c2 did not answer (deadline 1 s); member c1 may not have been told all it owns yet";
     assert_eq!(missing(&report)[0], ("task task13", why));
     // One alone hides nothing: the other copy would be there.
     assert!(join.read(began_anew("nobody"), &ask, NOW + 2 * SECOND).complete);
@@ -525,7 +525,7 @@ fn a_name_is_not_unknown_while_members_that_began_anew_may_not_have_been_told_wh
         (first.gen_, first.young) = (swarmstats::model::Gen(2), true);
     });
     let report = join.read(begun.clone(), &ask, NOW + SECOND);
-    assert_eq!(missing(&report), [("service new", "member c1 has just begun")]);
+    assert_eq!(missing(&report), [("service new", "member c1 may not have been told all it owns yet")]);
     // What rows tell of is counted, as ever.
     assert!(join.read(begun.clone(), &service("burn"), NOW + 2 * SECOND).complete);
     // With two copies the other one would be there.
