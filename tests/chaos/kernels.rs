@@ -47,6 +47,16 @@ impl Life {
     pub(crate) fn at(&self, when: Instant) -> Option<f64> {
         self.readings.iter().rev().find(|(at, _)| *at <= when).map(|(_, cpu)| *cpu)
     }
+    /// Whether its engine takes it for running. An engine that is killed while it starts a container leaves a cgroup
+    /// behind that is no task's any more: Swarm has another task in its place.
+    pub(crate) fn is_running(&self, id: &str) -> bool {
+        written(self.node, id).is_some_and(|config| config["State"]["Running"] == true)
+    }
+    /// The processes in its cgroup.
+    pub(crate) fn n_processes(&self) -> usize {
+        let procs = fs::read_to_string(self.file.with_file_name("cgroup.procs"));
+        procs.map_or(0, |procs| procs.lines().count())
+    }
     /// The counter now, if it is there.
     pub(crate) fn now(&self) -> Option<f64> {
         cpu(&self.file)
@@ -105,10 +115,15 @@ impl Kernels {
     }
 }
 
-/// Service and task of a container, as the engine wrote them down.
-fn labels(node: usize, id: &str) -> Option<(String, String)> {
+/// What the engine of a node wrote down of a container; `None` once it has removed it.
+fn written(node: usize, id: &str) -> Option<Value> {
     let place = root().join(format!("target/lab/n{}/data/containers/{id}/config.v2.json", node + 1));
-    let config: Value = serde_json::from_str(&fs::read_to_string(place).ok()?).ok()?;
+    serde_json::from_str(&fs::read_to_string(place).ok()?).ok()
+}
+
+/// Service and task of a container.
+fn labels(node: usize, id: &str) -> Option<(String, String)> {
+    let config = written(node, id)?;
     let label = |name: &str| config["Config"]["Labels"][format!("com.docker.swarm.{name}")].as_str().map(str::to_owned);
     Some((label("service.name")?, label("task.id")?))
 }

@@ -3,7 +3,7 @@
 
 use crate::env::{Check, DEADLINE, INTERVAL, items, stat, text};
 use crate::http::{self, Answer};
-use crate::kernels::Kernels;
+use crate::kernels::{Kernels, Life};
 use crate::tier::{COLLECTORS, Tier, api};
 use serde_json::Value;
 use std::{
@@ -41,6 +41,9 @@ pub(crate) struct Polled {
     slowest: Duration,
     /// Totals of a service, with their `since`.
     totals: BTreeMap<String, (f64, String)>,
+    /// Cgroups of containers that their engine does not take for running (any more), with the processes seen in them at
+    /// most.
+    left: BTreeMap<String, usize>,
     pub(crate) hung: Check,
     pub(crate) wrong: Check,
 }
@@ -65,6 +68,7 @@ impl Polled {
             n_fresh_tasks: 0,
             slowest: Duration::ZERO,
             totals: BTreeMap::new(),
+            left: BTreeMap::new(),
             hung: Check::default(),
             wrong: Check::default(),
         };
@@ -184,9 +188,17 @@ impl Polled {
             for id in lasting {
                 let there = tasks.iter().any(|task| task["id"] == **id);
                 // It may have ended while the question was under way.
-                let lasts = || kernels.lives(Some(id)).iter().any(|(_, life)| life.now().is_some());
-                self.wrong.that(there || !lasts(), || {
-                    let life = &kernels.lives(Some(id))[0].1;
+                let lasts = |(id, life): &(String, Life)| life.now().is_some() && life.is_running(id);
+                if there {
+                    continue;
+                }
+                let lives = kernels.lives(Some(id));
+                for (container, life) in lives.iter().filter(|life| life.1.now().is_some() && !lasts(life)) {
+                    let most = self.left.entry(container.clone()).or_default();
+                    *most = life.n_processes().max(*most);
+                }
+                self.wrong.that(!lives.iter().any(lasts), || {
+                    let life = &lives[0].1;
                     let (from, until) = (asked - self.began, self.began.elapsed());
                     format!(
                         "{name}, {from:.1?} to {until:.1?}: complete without {id} of {} on n{}, seen {:.1?} ago first; {} tasks, \
@@ -217,7 +229,7 @@ impl Polled {
         println!(
             "{name}: {} answers, slowest {:.0?} (deadline 1 s), {} complete, {} marked incomplete, {} that had to be \
              complete, {} without an answer while disturbed, {} refused; {} task figures within the kernel's of {} \
-             intervals and a round trip",
+             intervals and a round trip; cgroups left by containers that are no more, with their processes: {:?}",
             self.n_answers,
             self.slowest,
             self.n_complete,
@@ -227,6 +239,7 @@ impl Polled {
             self.n_refused,
             self.n_fresh_tasks,
             3 * INTERVAL.as_secs(),
+            self.left.iter().map(|(id, n)| (&id[..12], n)).collect::<Vec<_>>(),
         );
     }
 }
