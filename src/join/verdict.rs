@@ -55,7 +55,8 @@ struct Found {
     fresh: u64,
     /// Their rounds, and whether each had a reading before.
     rounds: BTreeSet<(u64, bool)>,
-    stale: u64,
+    /// Of those that are not fresh: the rounds they were not read in, or last heard of.
+    stale: Vec<u64>,
     ended: Vec<Version>,
 }
 
@@ -196,11 +197,11 @@ impl<'a> Verdict<'a> {
                     found.fresh += 1;
                 }
                 (_, true) => found.ended.push(task.version),
-                _ => found.stale += 1,
+                _ => found.stale.push(task.version.q),
             }
         }
         let mut gaps: BTreeMap<&ServiceId, Gap<'_>> = BTreeMap::new();
-        let (join, Read { choices, absent, silent, .. }) = (self.join, self.read);
+        let (join, Read { choices, absent, silent, young, .. }) = (self.join, self.read);
         let whole = |row: &RowView| {
             !absent.contains(&row.meta.node_id)
                 && choices.iter().any(|choice| choice.is_whole() && choice.takes_row(&row.meta))
@@ -210,7 +211,8 @@ impl<'a> Verdict<'a> {
             let found = found.get(&(&meta.service_id, &meta.node_id));
             let gap = gaps.entry(&meta.service_id).or_default();
             let (lacking, unreadable) = lacking(row, found);
-            let hides = |found: &&Found| found.stale > unreadable || silent.len() >= join.bounds.replicas;
+            let away = silent.len() + young.len() >= join.bounds.replicas;
+            let hides = |found: &&Found| found.stale.len() as u64 > unreadable || away;
             // One may be new, or over, since the row was made. Streams are a round apart for a moment: that alone is nothing,
             // where a task is known to have been there before.
             let apart = |(q, had_one): &(u64, bool)| q.abs_diff(row.version.q) > 1 || (*q > row.version.q && !had_one);
@@ -373,11 +375,13 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// How many tasks that run by a row are neither fresh nor excused, and how many their node cannot read.
+/// How many tasks that run by a row are neither fresh nor excused, and how many their node cannot read: of those it says so
+/// in each round, and one that was not heard of for longer is not excused by another one's being unreadable.
 fn lacking(row: &RowView, found: Option<&Found>) -> (u64, u64) {
     let running = row.counts.running;
     let Some(found) = found else { return (running, 0) };
-    let unread = running.saturating_sub(row.counts.fresh).min(found.stale);
+    let told = found.stale.iter().filter(|q| q.abs_diff(row.version.q) <= 1).count() as u64;
+    let unread = running.saturating_sub(row.counts.fresh).min(told);
     let ended = found.ended.iter().filter(|version| **version > row.version).count() as u64;
     (running.saturating_sub(found.fresh + ended + unread), unread)
 }

@@ -533,3 +533,49 @@ fn a_name_is_not_unknown_while_members_that_began_anew_may_not_have_been_told_wh
     join.read(twelve(), &ask, NOW);
     assert!(join.read(begun, &ask, NOW + SECOND).complete);
 }
+
+/// Found by the simulation, as the next: the task that could not be read was another one, held by a silent member alone.
+#[test]
+fn a_task_that_was_not_heard_of_for_many_rounds_is_not_excused_by_another_that_cannot_be_read() {
+    let one_unreadable = |rounds_ago: u64| {
+        let mut answers = twelve();
+        for (_, answer) in &mut answers {
+            let holding = answer.as_mut().unwrap();
+            for row in holding.rows.iter_mut().filter(|row| &*row.meta.service_name == "burn") {
+                row.counts.fresh = row.counts.running - 1;
+            }
+            for task in holding.tasks.iter_mut().filter(|task| &*task.meta.service_name == "burn") {
+                if ["task00", "task08"].contains(&task.meta.task_id.as_str()) {
+                    (task.fresh, task.age) = (false, 9_000);
+                    task.version.q -= rounds_ago;
+                }
+            }
+        }
+        read_once(answers, &service("burn"))
+    };
+    let told = one_unreadable(0);
+    assert!(told.complete && told.warnings[0].contains("cannot be read on their node"), "{told:?}");
+    assert!(one_unreadable(1).complete, "its stream is a round behind");
+    assert!(!one_unreadable(2).complete);
+}
+
+/// The only owner of a task began anew; another task is two rounds old and may be over.
+#[test]
+fn a_task_that_may_be_over_stands_in_for_none_while_the_owner_of_another_has_just_begun() {
+    let rounds_before = |rounds: u64, young: bool| {
+        let (mut join, ask) = (Join::new(Bounds::default()), service("burn"));
+        join.read(twelve(), &ask, NOW);
+        let answers = with(twelve(), |answers| {
+            let first = answers[0].1.as_mut().unwrap();
+            (first.gen_, first.young) = (swarmstats::model::Gen(2), young);
+            for (_, answer) in answers {
+                for task in &mut answer.as_mut().unwrap().tasks {
+                    task.version.q -= rounds;
+                }
+            }
+        });
+        join.read(answers, &ask, NOW + SECOND).complete
+    };
+    assert!(!rounds_before(2, true));
+    assert!(rounds_before(1, true) && rounds_before(2, false));
+}
